@@ -1,0 +1,69 @@
+"""The canonical requests. Probes ask with these; recognisers of foreign files and pasted text answer to them."""
+
+from __future__ import annotations
+
+UNAME_R = ("uname", "-r")
+UNAME_A = ("uname", "-a")
+NVIDIA_SMI = ("nvidia-smi",)
+NVIDIA_SMI_L = ("nvidia-smi", "-L")
+NVIDIA_SMI_Q = ("nvidia-smi", "-q")
+NVIDIA_SMI_XML = ("nvidia-smi", "-q", "-x")
+NVIDIA_SMI_TOPO = ("nvidia-smi", "topo", "-m")
+NVIDIA_SMI_NVLINK = ("nvidia-smi", "nvlink", "-s")
+NVIDIA_SMI_QUERY_GPU = ("nvidia-smi", "--query-gpu")  # with any fields: pasted CSV
+# A worker is a command too: the live source runs `python -m gpudoctor.workers.NAME`, recordings key it by this name.
+WORKER_NVML = ("worker", "nvml_dump")
+
+DMESG = ("dmesg",)  # live: `dmesg` of this boot; any pasted dmesg
+JOURNAL_KERNEL = ("journalctl", "-k", "-b", "-o", "short-iso", "--no-pager", "-q")
+SYSLOG = ("syslog",)  # a foreign syslog / kern.log file
+
+LSPCI = ("lspci", "-nnDk")  # names; any pasted lspci without -vvv
+LSPCI_VVV = ("lspci", "-nnDvvv")
+LSMOD = ("lsmod",)
+MODINFO_NVIDIA = ("modinfo", "nvidia")
+MODPROBE_NVIDIA = ("modprobe", "nvidia")  # never run by us: pasted only
+DKMS_STATUS = ("dkms", "status")
+MOKUTIL_SB_STATE = ("mokutil", "--sb-state")
+DPKG_LIST = ("dpkg", "-l")
+RPM_LIST = ("rpm", "-qa")
+PACMAN_LIST = ("pacman", "-Q")
+GCC_VERSION = ("gcc", "--version")
+NVCC_VERSION = ("nvcc", "--version")
+LDCONFIG = ("ldconfig", "-p")
+PIP_LIST = ("pip", "list")
+ENV = ("env",)
+ULIMIT = ("ulimit", "-a")
+DF = ("df", "-h")
+FREE = ("free", "-m")
+ID = ("id",)
+LS_DEV_NVIDIA = ("ls", "-l", "/dev/nvidia*")
+SYSTEMCTL_STATUS = ("systemctl", "status")  # + (unit,)
+DETECT_VIRT = ("systemd-detect-virt",)
+
+DOCKER_INFO = ("docker", "info")
+DOCKER_VERSION = ("docker", "version")
+PODMAN_INFO = ("podman", "info")
+NVIDIA_CTK_VERSION = ("nvidia-ctk", "--version")
+NVIDIA_CTK_CDI_LIST = ("nvidia-ctk", "cdi", "list")
+NVIDIA_CONTAINER_CLI_INFO = ("nvidia-container-cli", "info")
+SNAP_LIST = ("snap", "list")
+
+KUBECTL_GET_NODES = ("kubectl", "get", "nodes", "-o", "json")
+KUBECTL_DESCRIBE_NODE = ("kubectl", "describe", "node")
+KUBECTL_DESCRIBE_POD = ("kubectl", "describe", "pod")
+KUBECTL_GET_EVENTS = ("kubectl", "get", "events")
+SCONTROL_SHOW_NODE = ("scontrol", "show", "node")
+SINFO = ("sinfo",)
+
+IBSTAT = ("ibstat",)
+IP_ADDR = ("ip", "addr")
+NCCL_TESTS = ("nccl-tests",)  # output of any nccl-tests binary
+NCCL_DEBUG_LOG = ("nccl-debug",)
+COLLECT_ENV = ("python", "-m", "torch.utils.collect_env")
+TORCH_CHECK = ("python", "torch-check")  # pasted `python -c "import torch; ..."`
+DCGMI_DIAG = ("dcgmi", "diag")
+DCGMI_DISCOVERY = ("dcgmi", "discovery", "-l")
+NVLINK_STATUS = NVIDIA_SMI_NVLINK
+FABRIC_MANAGER_LOG = ("fabricmanager.log",)
+FABRIC_MANAGER_STATUS = ("systemctl", "status", "nvidia-fabricmanager")
