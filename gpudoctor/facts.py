@@ -36,17 +36,13 @@ class Host(Fact, frozen=True, kw_only=True):
     os_id: str | None = None  # os-release ID: ubuntu, debian, rhel, rocky, sles, amzn, arch, ...
     os_version: str | None = None  # os-release VERSION_ID
     os_name: str | None = None  # os-release PRETTY_NAME
-    package_manager: str | None = (
-        None  # apt, dnf, yum, zypper, pacman, apk; told by os-release or the kernel's name
-    )
+    package_manager: str | None = None  # apt, dnf, yum, zypper, pacman, apk; told by os-release or the kernel's name
     kernel_release: str | None = None  # uname -r
     kernel_version_string: str | None = None  # /proc/version: tells the compiler
     kernel_compiler: str | None = None  # "gcc 12.3.0"
     arch: str | None = None  # x86_64, aarch64
     in_container: bool | None = None
-    container_kind: str | None = (
-        None  # docker, podman, kubernetes, lxc, wsl, systemd-nspawn, slurm-pyxis, ...
-    )
+    container_kind: str | None = None  # docker, podman, kubernetes, lxc, wsl, systemd-nspawn, slurm-pyxis, ...
     virtualization: str | None = None  # none, kvm, vmware, microsoft, xen, amazon, firecracker, wsl, ...
     is_wsl: bool | None = None
     secure_boot: bool | None = None

@@ -58,11 +58,7 @@ class CommandAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        return (
-            self.stdout
-            if not self.stderr
-            else (self.stdout + "\n" + self.stderr if self.stdout else self.stderr)
-        )
+        return self.stdout if not self.stderr else (self.stdout + "\n" + self.stderr if self.stdout else self.stderr)
 
 
 class StatAnswer(msgspec.Struct, frozen=True, kw_only=True):
