@@ -1,0 +1,261 @@
+"""CEL behind one door: declare every fact as a typed variable, check expressions when rules load, evaluate to true, false or unknown.
+
+An expression over a fact that is not known is unknown (None) unless `&&`, `||`, `exists` or `all` decide without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_strings
+
+from gpudoctor.engine.items import EACH
+from gpudoctor.facts import Fact, Facts, plain
+
+Path = str
+_ITEM = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
+_SCALARS: dict[Any, Any] = {
+    bool: cel.Type.BOOL,
+    int: cel.Type.INT,
+    float: cel.Type.DOUBLE,
+    str: cel.Type.STRING,
+}
+_MACRO = re.compile(r"([A-Za-z_][\w.]*)\.(exists|all|filter|map|exists_one)\(\s*(\w+)\s*,")
+_STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_PATH = re.compile(r"(?<![\w.])[a-z_]\w*(?:\.[a-z_]\w*)+(?!\w|\()")
+_XID_COUNT = re.compile(r"xid_count\(\s*(\d+)\s*\)")
+
+
+class ExpressionError(Exception):
+    """An expression that does not parse, or names a fact that does not exist, or compares different types."""
+
+
+def _without_none(annotation: Any) -> Any:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        kinds = [a for a in typing.get_args(annotation) if a is not type(None)]
+        return kinds[0]
+    return annotation
+
+
+@functools.cache
+def fields(struct: type[Fact]) -> dict[str, Any]:
+    """Field name -> type without None, of one fact type."""
+    hints = typing.get_type_hints(struct)
+    return {name: _without_none(hints[name]) for name in struct.__struct_fields__ if name != "evidence"}
+
+
+def _cel_type(annotation: Any) -> Any:
+    origin = typing.get_origin(annotation)
+    if origin is list:
+        return cel.Type.List(_cel_type(typing.get_args(annotation)[0]))
+    if origin is dict:
+        return cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
+    if isinstance(annotation, type) and issubclass(annotation, Fact):
+        return _ITEM
+    if isinstance(annotation, type) and issubclass(annotation, str):
+        return cel.Type.STRING
+    return _SCALARS[annotation]
+
+
+@functools.cache
+def variable_types() -> dict[Path, Any]:
+    """Every fact path that rules may name -> its Python type."""
+    found: dict[Path, Any] = {}
+    for group, kind in fields(Facts).items():
+        if isinstance(kind, type) and issubclass(kind, Fact):
+            found |= {f"{group}.{name}": annotation for name, annotation in fields(kind).items()}
+        else:
+            found[group] = kind
+    return found
+
+
+@functools.cache
+def item_type(path: Path) -> type[Fact] | None:
+    """The fact type of a list's items, or None when `path` is no list of facts."""
+    annotation = variable_types().get(path)
+    if typing.get_origin(annotation) is not list:
+        return None
+    kind = typing.get_args(annotation)[0]
+    return kind if isinstance(kind, type) and issubclass(kind, Fact) else None
+
+
+def _each_types(each: str) -> dict[Path, Any]:
+    kind = item_type(EACH[each].path)
+    assert kind is not None
+    return {f"{each}.{name}": annotation for name, annotation in fields(kind).items()}
+
+
+def _version_key(text: str) -> str:
+    """Dotted numbers as text that sorts like the version: 535.104 -> 000535.000104."""
+    return ".".join(part.zfill(6) for part in re.findall(r"\d+", text)) or "0"
+
+
+def _major(text: str) -> int:
+    found = re.match(r"\D*(\d+)", text)
+    return int(found.group(1)) if found else 0
+
+
+def _functions() -> list[Any]:
+    string = cel.Type.STRING
+    return [
+        cel.FunctionDecl("version", [cel.Overload("version_string", string, [string], False, _version_key)]),
+        cel.FunctionDecl("major", [cel.Overload("major_string", cel.Type.INT, [string], False, _major)]),
+    ]
+
+
+@functools.cache
+def environment(each: str | None = None) -> Any:
+    """The CEL environment of node rules, or of rules over `each`."""
+    declared = {path: _cel_type(annotation) for path, annotation in variable_types().items()}
+    if each:
+        declared |= {path: _cel_type(annotation) for path, annotation in _each_types(each).items()}
+    declared["kernel.xid_counts"] = cel.Type.Map(cel.Type.INT, cel.Type.INT)
+    declared["m"] = cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
+    return cel.NewEnv(variables=declared, functions=_functions(), extensions=[ext_strings.ExtStrings()])
+
+
+def _expand(expression: str) -> str:
+    return _XID_COUNT.sub(r"(\1 in kernel.xid_counts ? kernel.xid_counts[\1] : 0)", expression)
+
+
+def compile_expression(expression: str, each: str | None = None) -> bytes:
+    """Check and compile; the result is data that `Evaluator` runs and that can be kept on disk.
+
+    Raises ExpressionError with the reason in one line.
+    """
+    _check_item_fields(expression, each)
+    try:
+        return bytes(environment(each).compile(_expand(expression)).serialize())
+    except RuntimeError as error:
+        first = str(error).split("\n", 1)[0]
+        reason = re.sub(r"^.*ERROR: <input>:\d+:", "column ", first)
+        raise ExpressionError(f"{reason.removesuffix(' [INVALID_ARGUMENT]')} in `{expression}`") from None
+
+
+def _check_item_fields(expression: str, each: str | None) -> None:
+    """Fields of items inside lists, which CEL itself leaves unchecked: gpus.exists(g, g.no_such_fact)."""
+    text = _STRING.sub("''", expression)
+    known: dict[str, type[Fact]] = {}
+    types_of = variable_types() | (_each_types(each) if each else {})
+    for macro in _MACRO.finditer(text):
+        path, variable = macro.group(1), macro.group(3)
+        head, _, rest = path.partition(".")
+        if head in known:
+            annotation = fields(known[head]).get(rest)
+        else:
+            annotation = types_of.get(path)
+        kind = typing.get_args(annotation)[0] if typing.get_origin(annotation) is list else None
+        if isinstance(kind, type) and issubclass(kind, Fact):
+            known[variable] = kind
+    for variable, kind in known.items():
+        for name in re.findall(rf"(?<![\w.]){variable}\.(\w+)(?!\w*\()", text):
+            if name not in fields(kind):
+                raise ExpressionError(f"{kind.__name__} has no fact `{name}` in `{expression}`")
+
+
+def paths(expression: str) -> list[Path]:
+    """Dotted names in an expression, in order, once each."""
+    return list(dict.fromkeys(_PATH.findall(_STRING.sub("''", _expand(expression)))))
+
+
+def list_conditions(expression: str) -> Iterator[tuple[Path, str, str]]:
+    """(list path, variable, condition) of each exists/filter/all macro: tells which items made it hold."""
+    for macro in _MACRO.finditer(expression):
+        depth, end = 1, macro.end()
+        while end < len(expression) and depth:
+            depth += {"(": 1, ")": -1}.get(expression[end], 0)
+            end += 1
+        yield macro.group(1), macro.group(3), expression[macro.end() : end - 1].strip()
+
+
+def _known(value: Any) -> Any:
+    """Plain values without unknown fields: a missing key makes CEL say "unknown" where None would be a value."""
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_known(item) for item in value]
+    return value
+
+
+def _as_declared(values: dict[Path, Any], declared: dict[Path, Any]) -> dict[Path, Any]:
+    """Whole numbers of double facts as doubles: CEL does not mix the two."""
+    return {
+        path: float(value) if declared.get(path) is float and isinstance(value, int) else value
+        for path, value in values.items()
+    }
+
+
+class Evaluator:
+    """Evaluates compiled expressions on one machine's facts."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._values: dict[str, Any] = {}
+        for group, content in _known(plain(facts)).items():
+            if isinstance(content, dict):
+                self._values |= {f"{group}.{name}": value for name, value in content.items()}
+            else:
+                self._values[group] = content
+        self._values = _as_declared(self._values, variable_types())
+        if facts.kernel and facts.kernel.xids is not None:
+            counts: dict[int, int] = {}
+            for xid in facts.kernel.xids:
+                counts[xid.code] = counts.get(xid.code, 0) + xid.count
+            self._values["kernel.xid_counts"] = counts
+        self._activations: dict[Any, Any] = {}
+
+    def known(self, path: Path) -> bool:
+        """Whether this fact (or the group that it names) is known."""
+        return path in self._values
+
+    def value(self, path: Path) -> Any:
+        return self._values.get(path)
+
+    def evaluate(
+        self,
+        compiled: bytes,
+        each: str | None = None,
+        item: Fact | None = None,
+        captured: dict[str, str] | None = None,
+    ) -> Any:
+        """The expression's value, or None when it is unknown. `captured` are a message's named groups."""
+        env = environment(each)
+        result = env.deserialize(compiled).eval(self._activation(env, each, item, captured))
+        return None if result.type() == cel.Type.ERROR else result.plain_value()
+
+    def holds(
+        self,
+        compiled: bytes,
+        each: str | None = None,
+        item: Fact | None = None,
+        captured: dict[str, str] | None = None,
+    ) -> bool | None:
+        value = self.evaluate(compiled, each, item, captured)
+        return value if isinstance(value, bool) else None
+
+    def _activation(self, env: Any, each: str | None, item: Fact | None, captured: dict[str, str] | None) -> Any:
+        key = (each, id(item) if item is not None else None, tuple(sorted((captured or {}).items())))
+        if key not in self._activations:
+            values = dict(self._values)
+            if each and item is not None:
+                own = {f"{each}.{name}": value for name, value in _known(plain(item)).items()}
+                values |= _as_declared(own, _each_types(each))
+            if captured is not None:
+                values["m"] = captured
+            self._activations[key] = env.Activation(values)
+        return self._activations[key]
+
+
+def facts_from(data: dict[str, object]) -> Facts:
+    """Facts from a rule's example. Raises ExpressionError naming the field that does not fit."""
+    try:
+        return msgspec.convert(data, Facts, strict=False)
+    except msgspec.ValidationError as error:
+        raise ExpressionError(str(error)) from None

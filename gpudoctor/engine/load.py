@@ -1,0 +1,151 @@
+"""Rules from YAML: every problem with its file and line, all of them at once. Checked rules are kept in a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpudoctor import __version__
+from gpudoctor.engine.model import Message, Rule
+from gpudoctor.errors import GpudoctorError
+
+
+class LoadedRule(msgspec.Struct, frozen=True):
+    """A rule with what is prepared once: compiled expressions by (text), literals by message pattern, and where it is."""
+
+    rule: Rule
+    compiled: dict[str, bytes]
+    literals: dict[str, list[str] | None]
+    path: str
+
+
+class RuleSet(msgspec.Struct, frozen=True):
+    """All rules by id."""
+
+    loaded: dict[str, LoadedRule]
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        return {rule_id: loaded.rule for rule_id, loaded in self.loaded.items()}
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """`where` is file:line."""
+
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}"
+
+
+def bundled_directory() -> Path:
+    """`rules/` beside the package in a checkout, else the copy inside the wheel."""
+    package = Path(__file__).resolve().parent.parent
+    checkout = package.parent / "rules"
+    return checkout if checkout.is_dir() and (package.parent / "pyproject.toml").is_file() else package / "_rules"
+
+
+def load_rules(extra: Iterable[Path] = ()) -> RuleSet:
+    """The bundled rules, then those of each extra directory or file; a later one replaces an earlier one of the same id.
+
+    Raises GpudoctorError with every problem as a detail "file:line: what is wrong".
+    """
+    files = _files([bundled_directory(), *extra])
+    cache = _cache_file(files)
+    cached = _read_cache(cache)
+    if cached is not None:
+        return cached
+    loaded, problems = check_files(files)
+    if problems:
+        raise GpudoctorError(
+            f"{len(problems)} problem(s) in the rules",
+            "mend them and try again; `gpudoctor rules lint` checks rule files",
+            tuple(map(str, problems)),
+        )
+    rules = RuleSet({one.rule.id: one for one in loaded})
+    _write_cache(cache, rules)
+    return rules
+
+
+def _files(roots: Iterable[Path]) -> list[tuple[Path, Path]]:
+    """(root, file) of each rule file, in order."""
+    found: list[tuple[Path, Path]] = []
+    for root in roots:
+        if root.is_dir():
+            found += [(root, file) for file in sorted(root.rglob("*.yaml"))]
+        elif root.is_file():
+            found.append((root, root))
+        else:
+            raise GpudoctorError(f"no rules at {root}", "give a directory of rule files, or one .yaml file")
+    return found
+
+
+def check_files(files: Iterable[tuple[Path, Path]]) -> tuple[list[LoadedRule], list[Problem]]:
+    """Every rule that is right, and every problem of the others."""
+    from gpudoctor.engine.reading import read_rule
+
+    loaded: list[LoadedRule] = []
+    problems: list[Problem] = []
+    for root, file in files:
+        rule, found = read_rule(root, file)
+        problems += found
+        if rule is not None and not found:
+            loaded.append(rule)
+    return loaded, problems
+
+
+def _cache_file(files: list[tuple[Path, Path]]) -> Path | None:
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: TID251 - our own cache
+    digest = hashlib.sha256(__version__.encode())
+    code = Path(__file__).resolve().parent
+    for file in [*(file for _, file in files), *sorted(code.glob("*.py")), code.parent / "facts.py"]:
+        try:
+            status = file.stat()
+        except OSError:
+            return None
+        digest.update(f"{file}|{status.st_mtime_ns}|{status.st_size}".encode())
+    return Path(home) / "gpudoctor" / f"rules-{digest.hexdigest()[:32]}.msgpack"
+
+
+def _read_cache(path: Path | None) -> RuleSet | None:
+    if path is None:
+        return None
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=RuleSet)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _write_cache(path: Path | None, rules: RuleSet) -> None:
+    """Best effort: a read-only home only costs time. Older caches go, so that the directory does not grow."""
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for old in sorted(path.parent.glob("rules-*.msgpack"), key=lambda p: p.stat().st_mtime)[:-4]:
+            old.unlink(missing_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as out:
+            out.write(msgspec.msgpack.encode(rules))
+        os.replace(name, path)
+    except OSError:
+        return
+
+
+def message_list(value: Any) -> Any:
+    """A string, a mapping or a list of those, as YAML may give messages -> a list of Message data."""
+    many = value if isinstance(value, list) else [value]
+    return [{"pattern": one} if isinstance(one, str) else one for one in many]
+
+
+def find_literals(messages: Iterable[Message]) -> dict[str, list[str] | None]:
+    from gpudoctor.engine.messages import literals
+
+    return {message.pattern: literals(message.pattern) for message in messages}

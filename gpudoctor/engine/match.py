@@ -1,0 +1,152 @@
+"""One rule on one machine's facts and texts: does it fire, on what, and what was seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gpudoctor.engine.expressions import Evaluator, ExpressionError, compile_expression
+from gpudoctor.engine.items import EACH, full_bdf, items
+from gpudoctor.engine.load import LoadedRule
+from gpudoctor.engine.messages import MessageMatch, Texts
+from gpudoctor.engine.model import Message
+from gpudoctor.engine.quoting import quotes
+from gpudoctor.engine.templates import fill
+from gpudoctor.facts import Evidence, Fact, Facts
+
+_MOST_EVIDENCE = 5
+
+
+class Fired(msgspec.Struct):
+    """A rule that fired: on `subject`, with the item of `each` and the message's groups that fill its texts."""
+
+    loaded: LoadedRule
+    subject: str
+    evidence: list[Evidence]
+    item: Fact | None = None
+    captured: dict[str, str] | None = None
+    count: int = 1
+
+
+class Outcome(msgspec.Struct):
+    """fires is True, False, or None: unknown."""
+
+    fires: bool | None
+    fired: list[Fired]
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """What rules are matched against."""
+
+    facts: Facts
+    evaluator: Evaluator
+    texts: Texts
+
+    def evaluate(
+        self, loaded: LoadedRule, expression: str, item: Fact | None, captured: dict[str, str] | None
+    ) -> Any:
+        """A rule's expression; one that was not prepared (an example's, a template's) is compiled on the way."""
+        each = loaded.rule.symptom.each
+        compiled = loaded.compiled.get(expression)
+        if compiled is None:
+            try:
+                compiled = compile_expression(expression, each)
+            except ExpressionError:
+                return None
+        return self.evaluator.evaluate(compiled, each, item, captured)
+
+    def find(self, loaded: LoadedRule, messages: list[Message] | None) -> list[MessageMatch]:
+        return [match for m in messages or [] for match in self.texts.find(m, loaded.literals.get(m.pattern))]
+
+    def fill(self, fired: Fired, template: str, *, shell: bool = False) -> str:
+        """A text of a rule that fired, with this machine's values."""
+        return fill(template, lambda e: self.evaluate(fired.loaded, e, fired.item, fired.captured), shell=shell)
+
+
+def match(loaded: LoadedRule, machine: Machine) -> Outcome:
+    """Evaluate the symptom: over facts, per item with `each`, or by messages; `unless` silences it."""
+    symptom = loaded.rule.symptom
+    fired: list[Fired] = []
+    known: list[bool | None] = []
+    if symptom.when is not None and symptom.each is None:
+        held = _truth(machine.evaluate(loaded, symptom.when, None, None))
+        known.append(held)
+        if held:
+            fired.append(_node(loaded, machine))
+    elif symptom.each is not None:
+        fired += _over_items(loaded, machine, known)
+    if symptom.messages:
+        found = machine.find(loaded, symptom.messages)
+        known.append(bool(found) if machine.texts.any else None)
+        _add_messages(loaded, machine, fired, found)
+    if symptom.unless is not None:
+        fired = [f for f in fired if _truth(machine.evaluate(loaded, symptom.unless, f.item, f.captured)) is not True]
+    if fired:
+        return Outcome(True, _merged(fired))
+    if any(k is None for k in known) and not any(k is True for k in known):
+        return Outcome(None, [])
+    return Outcome(False, [])
+
+
+def _truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _node(loaded: LoadedRule, machine: Machine) -> Fired:
+    symptom = loaded.rule.symptom
+    one = Fired(loaded, "node", quotes(symptom.when or "", machine.evaluator))
+    one.subject = machine.fill(one, symptom.subject) if symptom.subject else "node"
+    return one
+
+
+def _over_items(loaded: LoadedRule, machine: Machine, known: list[bool | None]) -> list[Fired]:
+    symptom = loaded.rule.symptom
+    each = symptom.each or ""
+    everything = items(machine.facts, each)
+    if everything is None:
+        known.append(None)
+        return []
+    fired: list[Fired] = []
+    for item in everything:
+        held = _truth(machine.evaluate(loaded, symptom.when, item, None)) if symptom.when else None
+        known.append(held)
+        if held:
+            evidence = quotes(symptom.when or "", machine.evaluator, each, item)
+            one = Fired(loaded, EACH[each].subject(item), evidence, item, None, getattr(item, "count", 1) or 1)
+            if symptom.subject:
+                one.subject = machine.fill(one, symptom.subject)
+            fired.append(one)
+    return fired
+
+
+def _add_messages(loaded: LoadedRule, machine: Machine, fired: list[Fired], found: list[MessageMatch]) -> None:
+    """Message matches become findings of their own, or evidence of the one that facts already gave."""
+    symptom = loaded.rule.symptom
+    for hit in found:
+        one = Fired(loaded, "node", [hit.evidence], None, hit.groups)
+        if symptom.subject:
+            one.subject = machine.fill(one, symptom.subject)
+        elif hit.groups.get("bdf"):
+            one.subject = f"gpu {full_bdf(hit.groups['bdf'])}"
+        twin = next((f for f in fired if f.subject == one.subject or one.subject == "node"), None)
+        if twin is None:
+            fired.append(one)
+        else:
+            twin.captured = hit.groups | (twin.captured or {})
+            if hit.evidence not in twin.evidence and len(twin.evidence) < _MOST_EVIDENCE:
+                twin.evidence.append(hit.evidence)
+
+
+def _merged(fired: list[Fired]) -> list[Fired]:
+    """One finding per subject: several Xid entries of one GPU are one finding with a count."""
+    by_subject: dict[str, Fired] = {}
+    for one in fired:
+        first = by_subject.get(one.subject)
+        if first is None:
+            by_subject[one.subject] = one
+            continue
+        first.count += one.count
+        first.evidence += [e for e in one.evidence if e not in first.evidence]
+        first.evidence = first.evidence[:_MOST_EVIDENCE]
+    return list(by_subject.values())

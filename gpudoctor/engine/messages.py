@@ -1,0 +1,182 @@
+"""Messages: RE2 patterns looked for in all texts.
+
+A pattern's necessary literals are found first, with a plain byte search, and RE2 runs on the lines that have one:
+a thousand patterns then cost a thousand fast searches, and no pattern is compiled that cannot match.
+"""
+
+from __future__ import annotations
+
+import re._constants as sre
+import re._parser as sre_parser
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import re2
+
+from gpudoctor.engine.model import Message, Rule
+from gpudoctor.facts import Document, Evidence
+
+_MOST_LINES = 50  # of one document that are kept per pattern
+_QUOTE_LENGTH = 400
+
+
+class MessageMatch(msgspec.Struct, frozen=True):
+    """A pattern found in a text: the line, and the pattern's named groups."""
+
+    pattern: str
+    evidence: Evidence
+    groups: dict[str, str]
+
+
+def literals(pattern: str) -> list[str] | None:
+    """Lower-case literals of which every match contains at least one; None when the pattern has none of 3 letters."""
+    best = _required(sre_parser.parse(pattern))
+    if best is None or min(map(len, best)) < 3:
+        return None
+    return sorted(best)
+
+
+def _required(parsed: Iterable[Any]) -> set[str] | None:
+    candidates: list[set[str]] = []
+    run = ""
+    for op, value in parsed:
+        if op is sre.LITERAL and value < 128:
+            run += chr(value).lower()
+            continue
+        candidates.append({run})
+        run = ""
+        inner = _required_inside(op, value)
+        if inner is not None:
+            candidates.append(inner)
+    candidates.append({run})
+    usable = [c for c in candidates if all(c) and c]
+    return max(usable, key=lambda c: (min(map(len, c)), -len(c)), default=None)
+
+
+def _required_inside(op: Any, value: Any) -> set[str] | None:
+    if op is sre.SUBPATTERN:
+        return _required(value[3])
+    if op is sre.MAX_REPEAT and value[0] > 0:
+        return _required(value[2])
+    if op is sre.BRANCH:
+        branches = [_required(branch) for branch in value[1]]
+        if any(b is None for b in branches):
+            return None
+        return {literal for branch in branches if branch for literal in branch}
+    return None
+
+
+def options() -> Any:
+    """Case does not matter, and a captured text can never make matching slow."""
+    chosen = re2.Options()
+    chosen.case_sensitive = False
+    chosen.log_errors = False
+    return chosen
+
+
+def rule_messages(rule: Rule) -> list[Message]:
+    """Every message of a rule: its symptom's and its clues'."""
+    found = list(rule.symptom.messages or [])
+    for cause in rule.causes:
+        for clue in [*cause.supports, *cause.against]:
+            found += clue.message or []
+    return found
+
+
+def interesting(rules: Iterable[Rule]) -> Any:
+    """One compiled bytes pattern for all literals of all rules: a line without it can be left out of a huge log."""
+    wanted = {literal for rule in rules for m in rule_messages(rule) for literal in literals(m.pattern) or []}
+    wanted |= {
+        "nvrm",
+        "xid",
+        "nvidia",
+        "nvlink",
+        "nvswitch",
+        "out of memory",
+        "oom-kill",
+        "aer:",
+        "mce:",
+        "i/o error",
+    }
+    shortest = [w for w in wanted if not any(other != w and other in w for other in wanted)]
+    limits = options()
+    limits.max_mem = 1 << 28
+    limits.encoding = re2.Options.Encoding.LATIN1
+    return re2.compile("|".join(re2.escape(w) for w in sorted(shortest)).encode(), limits)
+
+
+class Texts:
+    """The documents of one diagnosis, made ready for searching. Results are remembered by pattern."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = [_Searchable(d) for d in documents if d.text.strip()]
+        self._found: dict[tuple[str, tuple[str, ...]], list[MessageMatch]] = {}
+        self.any = bool(self._documents)
+
+    def find(self, message: Message, known_literals: list[str] | None = None) -> list[MessageMatch]:
+        """Every line in which the message occurs, in document order."""
+        key = (message.pattern, tuple(message.within or ()))
+        if key not in self._found:
+            wanted = known_literals if known_literals is not None else literals(message.pattern)
+            self._found[key] = [
+                match
+                for document in self._documents
+                if not message.within or document.kind in message.within
+                for match in document.find(message.pattern, wanted)
+            ]
+        return self._found[key]
+
+
+class _Searchable:
+    def __init__(self, document: Document) -> None:
+        self.name = document.name
+        self.kind = document.kind.value
+        self._numbers = document.line_numbers
+        self._bytes = document.text.encode("utf-8", "replace")
+        self._lower = self._bytes.lower()  # ASCII only, so positions stay the same
+        self._starts: list[int] | None = None
+
+    def find(self, pattern: str, wanted: list[str] | None) -> list[MessageMatch]:
+        lines = self._lines_with(wanted) if wanted else range(len(self._line_starts()))
+        if not lines:
+            return []
+        compiled = re2.compile(pattern, options())
+        found: list[MessageMatch] = []
+        for number in lines:
+            text = self._line(number)
+            match = compiled.search(text)
+            if match:
+                groups = {k: v for k, v in match.groupdict().items() if v is not None}
+                line = self._numbers[number] if self._numbers and number < len(self._numbers) else number + 1
+                quoted = text.strip()[:_QUOTE_LENGTH]
+                found.append(MessageMatch(pattern, Evidence(self.name, quoted, line), groups))
+                if len(found) >= _MOST_LINES:
+                    break
+        return found
+
+    def _lines_with(self, wanted: list[str]) -> list[int]:
+        lines: set[int] = set()
+        for literal in wanted:
+            needle, at = literal.encode(), 0
+            while (at := self._lower.find(needle, at)) >= 0:
+                number = bisect_right(self._line_starts(), at) - 1
+                lines.add(number)
+                at = self._line_end(number)
+        return sorted(lines)
+
+    def _line_starts(self) -> list[int]:
+        if self._starts is None:
+            self._starts, at = [0], 0
+            while (at := self._bytes.find(b"\n", at)) >= 0:
+                at += 1
+                self._starts.append(at)
+        return self._starts
+
+    def _line_end(self, number: int) -> int:
+        starts = self._line_starts()
+        return starts[number + 1] if number + 1 < len(starts) else len(self._bytes)
+
+    def _line(self, number: int) -> str:
+        return self._bytes[self._line_starts()[number] : self._line_end(number)].decode("utf-8", "replace")

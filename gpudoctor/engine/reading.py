@@ -1,0 +1,193 @@
+"""One rule file: YAML nodes to strings (so that 0000:03:00.0 stays an address), types from the model, expressions checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import re2
+import yaml
+
+from gpudoctor.engine import templates
+from gpudoctor.engine.expressions import ExpressionError, compile_expression
+from gpudoctor.engine.items import EACH
+from gpudoctor.engine.load import LoadedRule, Problem, find_literals, message_list
+from gpudoctor.engine.messages import options, rule_messages
+from gpudoctor.engine.model import Rule
+from gpudoctor.facts import DocumentKind
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Lines = dict[tuple[str | int, ...], int]
+_MOST_BYTES = 1 << 20
+
+
+def read_rule(root: Path, file: Path) -> tuple[LoadedRule | None, list[Problem]]:
+    """The rule of one file and what is wrong with it. The rule is None when it cannot be understood at all."""
+    try:
+        text = _text(file)
+        node = yaml.compose(text, Loader=_Loader)
+    except UnicodeDecodeError:
+        return None, [Problem(str(file), "not UTF-8 text")]
+    except OSError as error:
+        return None, [Problem(str(file), error.strerror or "cannot be read")]
+    except ValueError as error:
+        return None, [Problem(str(file), str(error))]
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{file}:{mark.line + 1}" if mark else str(file)
+        return None, [Problem(where, f"not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}")]
+    lines: Lines = {}
+    problems: list[Problem] = []
+    data = _plain(node, (), lines, problems, file) if node is not None else None
+    if problems:
+        return None, problems
+    if not isinstance(data, dict):
+        return None, [Problem(f"{file}:1", "a rule is a mapping with id, title, severity, symptom, causes ...")]
+    try:
+        rule = msgspec.convert(_with_message_lists(data), Rule, strict=False)
+    except msgspec.ValidationError as error:
+        message, at = _located(str(error), lines)
+        return None, [Problem(f"{file}:{at}", message)]
+    return _checked(rule, root, file, lines)
+
+
+def _text(file: Path) -> str:
+    if file.stat().st_size > _MOST_BYTES:
+        raise ValueError("larger than 1 MiB: not a rule")
+    return file.read_text(encoding="utf-8")
+
+
+def _plain(node: Any, path: tuple[str | int, ...], lines: Lines, problems: list[Problem], file: Path) -> Any:
+    lines[path] = node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = str(key_node.value)
+            if key in found:
+                problems.append(Problem(f"{file}:{key_node.start_mark.line + 1}", f"`{key}` occurs twice"))
+            found[key] = _plain(value_node, (*path, key), lines, problems, file)
+        return found
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, (*path, i), lines, problems, file) for i, item in enumerate(node.value)]
+    if node.value in ("", "null", "~") and node.style is None:
+        return None
+    return node.value
+
+
+def _with_message_lists(data: dict[str, Any]) -> dict[str, Any]:
+    """`messages` and `message` may be one string: make them lists."""
+
+    def clue(one: Any) -> Any:
+        return one | {"message": message_list(one["message"])} if isinstance(one, dict) and "message" in one else one
+
+    def cause(one: Any) -> Any:
+        if not isinstance(one, dict):
+            return one
+        lists = {k: [clue(c) for c in one[k]] for k in ("supports", "against") if isinstance(one.get(k), list)}
+        return one | lists
+
+    symptom = data.get("symptom")
+    if isinstance(symptom, dict) and "messages" in symptom:
+        data = data | {"symptom": symptom | {"messages": message_list(symptom["messages"])}}
+    if isinstance(data.get("causes"), list):
+        data = data | {"causes": [cause(c) for c in data["causes"]]}
+    return data
+
+
+def _located(error: str, lines: Lines) -> tuple[str, int]:
+    """msgspec's "... - at `$.causes[0].steps`" as the message and the line of that place."""
+    message, _, place = error.partition(" - at `$")
+    path: list[str | int] = []
+    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", place):
+        path.append(name or int(index))
+    while path and tuple(path) not in lines:
+        path.pop()
+    shown = place.rstrip("`").lstrip(".")
+    return (f"{message} (at {shown})" if shown else message), lines.get(tuple(path), 1)
+
+
+def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRule, list[Problem]]:
+    problems: list[Problem] = []
+    compiled: dict[str, bytes] = {}
+
+    def problem(path: tuple[str | int, ...], text: str) -> None:
+        while path and path not in lines:
+            path = path[:-1]
+        problems.append(Problem(f"{file}:{lines.get(path, 1)}", text))
+
+    each = rule.symptom.each
+    if each and each not in EACH:
+        problem(("symptom", "each"), f"unknown `each: {each}`; one of {', '.join(EACH)}")
+        each = None
+    expected = file.relative_to(root).with_suffix("").as_posix() if file != root else None
+    if expected and rule.id != expected:
+        problem(("id",), f"the id `{rule.id}` is not the file's path `{expected}`")
+    if not rule.causes:
+        problem(("causes",), "a rule needs at least one cause")
+    if rule.symptom.when is None and not rule.symptom.messages:
+        problem(("symptom",), "a symptom needs `when` or `messages`")
+    for path, expression in _expressions(rule):
+        try:
+            compiled[expression] = compile_expression(expression, each)
+        except ExpressionError as error:
+            problem(path, str(error))
+    for path, pattern, within in _patterns(rule):
+        try:
+            re2.compile(pattern, options())
+        except re2.error as error:
+            problem(path, f"not an RE2 pattern: {error} in `{pattern}`")
+        for kind in within:
+            if kind not in set(DocumentKind):
+                problem(path, f"`within: {kind}` is none of {', '.join(DocumentKind)}")
+    for i, cause in enumerate(rule.causes):
+        if (cause.rule is None) == (cause.id is None):
+            problem(("causes", i), "a cause has an `id` (with `title`, `steps`) or names a `rule`")
+        if cause.id is not None and cause.title is None:
+            problem(("causes", i), f"the cause `{cause.id}` has no title")
+        for kind in ("supports", "against"):
+            for j, clue in enumerate(getattr(cause, kind)):
+                if clue.when is None and not clue.message:
+                    problem(("causes", i, kind, j), "a clue needs `when` or `message`")
+    known = {} if problems else find_literals(rule_messages(rule))
+    return LoadedRule(rule, compiled, known, str(file)), problems
+
+
+def _expressions(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    symptom = rule.symptom
+    for name in ("when", "unless"):
+        if (expression := getattr(symptom, name)) is not None:
+            yield ("symptom", name), expression
+    texts: list[tuple[tuple[str | int, ...], str | None]] = [
+        (("title",), rule.title),
+        (("symptom", "subject"), symptom.subject),
+    ]
+    for i, cause in enumerate(rule.causes):
+        texts.append((("causes", i, "title"), cause.title))
+        for kind in ("supports", "against"):
+            for j, clue in enumerate(getattr(cause, kind)):
+                if clue.when is not None:
+                    yield ("causes", i, kind, j, "when"), clue.when
+                texts.append((("causes", i, kind, j, "because"), clue.because))
+                texts.append((("causes", i, kind, j, "check"), clue.check))
+        for j, step in enumerate(cause.steps):
+            if step.when is not None:
+                yield ("causes", i, "steps", j, "when"), step.when
+            texts.append((("causes", i, "steps", j, "say"), step.say))
+            commands = step.run.values() if isinstance(step.run, dict) else [step.run]
+            texts += [(("causes", i, "steps", j, "run"), command) for command in commands]
+    for path, text in texts:
+        for slot in templates.slots(text or ""):
+            yield path, slot.expression
+
+
+def _patterns(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], str, list[str]]]:
+    for i, message in enumerate(rule.symptom.messages or []):
+        yield ("symptom", "messages", i), message.pattern, message.within or []
+    for i, cause in enumerate(rule.causes):
+        for kind in ("supports", "against"):
+            for j, clue in enumerate(getattr(cause, kind)):
+                for message in clue.message or []:
+                    yield ("causes", i, kind, j), message.pattern, message.within or []

@@ -1,0 +1,60 @@
+"""Texts with facts in them: `{expression // fallback}`. Values put into shell commands are quoted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """One `{expression // fallback}` of a template."""
+
+    expression: str
+    fallback: str | None
+
+
+def slots(template: str) -> list[Slot]:
+    """The expressions in a template, in order."""
+    return [_slot(found.group(1)) for found in _PART.finditer(template) if found.group(1)]
+
+
+def _slot(inner: str) -> Slot:
+    expression, separator, fallback = inner.partition("//")
+    return Slot(expression.strip(), fallback.strip() if separator else None)
+
+
+def fill(template: str, evaluate: Callable[[str], Any], *, shell: bool = False) -> str:
+    """The template with its expressions evaluated; an unknown one gives its fallback, or <expression>.
+
+    With `shell`, values are quoted for a POSIX shell, so that nothing captured can become a command.
+    """
+
+    def replace(found: re.Match[str]) -> str:
+        if found.group(0) in ("{{", "}}"):
+            return found.group(0)[0]
+        slot = _slot(found.group(1))
+        value = _printed(evaluate(slot.expression))
+        if value is None:
+            return slot.fallback if slot.fallback is not None else f"<{slot.expression}>"
+        return shlex.quote(value) if shell else value
+
+    return _PART.sub(replace, template)
+
+
+def _printed(value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.1f}".removesuffix(".0")
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(_printed, value))) or None
+    return _CONTROL.sub(" ", str(value))
