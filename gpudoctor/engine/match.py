@@ -78,7 +78,8 @@ def match(loaded: LoadedRule, machine: Machine) -> Outcome:
         fired += _over_items(loaded, machine, known)
     if symptom.messages:
         found = machine.find(loaded, symptom.messages)
-        known.append(bool(found) if machine.texts.any else None)
+        if symptom.when is None:  # otherwise the facts decide; a text without the message proves nothing
+            known.append(bool(found) if machine.texts.any else None)
         _add_messages(loaded, machine, fired, found)
     if symptom.unless is not None:
         fired = [f for f in fired if _truth(machine.evaluate(loaded, symptom.unless, f.item, f.captured)) is not True]
