@@ -565,6 +565,7 @@ class KubernetesNode(Fact, frozen=True, kw_only=True):
     allocatable_resources: dict[str, int] | None = None
     allocated_resources: dict[str, int] | None = None
     problems: list[str] | None = None  # conditions that are bad: "DiskPressure", "Ready: container runtime is down"
+    runtime_handlers: list[str] | None = None  # runtime handlers that the kubelet reports: runc, nvidia, ...
     device_plugin_pods: list[str] | None = None  # pods on the node whose name says NVIDIA device plugin
 
 

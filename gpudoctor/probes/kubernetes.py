@@ -1,0 +1,88 @@
+"""Kubernetes nodes and pods from what the user brought: kubectl's objects, descriptions, tables, label files.
+
+A cluster is never asked live: the answers come from files, pastes and recordings only.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+from gpudoctor.facts import Kubernetes, KubernetesNode, KubernetesPod
+from gpudoctor.probes.kubernetes_objects import parse_objects
+from gpudoctor.probes.kubernetes_tables import (
+    is_pod,
+    parse_described_node,
+    parse_described_pod,
+    parse_table,
+    split_describe,
+)
+from gpudoctor.sources.answers import Source, Status
+from gpudoctor.sources.requests import (
+    KUBECTL_DESCRIBE_NODE,
+    KUBECTL_DESCRIBE_POD,
+    KUBECTL_GET_NODES,
+    KUBECTL_GET_PODS,
+)
+
+NAME = "kubernetes"
+_Item = TypeVar("_Item", KubernetesNode, KubernetesPod)
+REQUESTS = (KUBECTL_GET_NODES, KUBECTL_DESCRIBE_NODE, KUBECTL_DESCRIBE_POD, KUBECTL_GET_PODS)
+_OBJECT = re.compile(r"^\s*\{|^(?:- )?(?:apiVersion|kind):\s|^\s+\"?kind\"?:\s", re.MULTILINE)
+
+
+def probe(source: Source) -> Kubernetes | None:
+    """Nodes and pods of every kubectl output the source holds; None when it holds none."""
+    if source.kind == "live":
+        return None
+    nodes: list[KubernetesNode] = []
+    pods: list[KubernetesPod] = []
+    for request in REQUESTS:
+        answer = source.run(*request)
+        if answer.status in (Status.OK, Status.FAILED) and answer.stdout.strip():
+            found = parse_kubernetes(answer.stdout, answer.request)
+            nodes += found.nodes or []
+            pods += found.pods or []
+    if not nodes and not pods:
+        return None
+    return Kubernetes(nodes=_merge_nodes(nodes) or None, pods=_merge_pods(pods) or None)
+
+
+def parse_kubernetes(text: str, source: str = "kubectl") -> Kubernetes:
+    """Nodes and pods of one kubectl output in any of its forms, told apart by content."""
+    if _OBJECT.search(text[:4096]):
+        nodes, pods = parse_objects(text, source)
+        if nodes or pods:
+            return Kubernetes(nodes=nodes or None, pods=pods or None)
+    nodes, pods = parse_table(text, source)
+    for start, block in split_describe(text):
+        if is_pod(block):
+            pod = parse_described_pod(block, source, start)
+            pods += [pod] if pod else []
+        else:
+            node = parse_described_node(block, source, start)
+            nodes += [node] if node else []
+    return Kubernetes(nodes=nodes or None, pods=pods or None)
+
+
+def _merge_nodes(nodes: list[KubernetesNode]) -> list[KubernetesNode]:
+    merged: dict[str, KubernetesNode] = {}
+    for node in nodes:
+        merged[node.name] = _fill(merged[node.name], node) if node.name in merged else node
+    return list(merged.values())
+
+
+def _merge_pods(pods: list[KubernetesPod]) -> list[KubernetesPod]:
+    merged: dict[str, KubernetesPod] = {}
+    for pod in pods:
+        merged[pod.name] = _fill(merged[pod.name], pod) if pod.name in merged else pod
+    return list(merged.values())
+
+
+def _fill(first: _Item, second: _Item) -> _Item:
+    """The first, with what it does not know taken from the second."""
+    known = {name: getattr(second, name) for name in second.__struct_fields__ if getattr(second, name) is not None}
+    missing = {name: value for name, value in known.items() if name != "evidence" and getattr(first, name) is None}
+    return msgspec.structs.replace(first, **missing, evidence={**second.evidence, **first.evidence})
