@@ -68,6 +68,7 @@ class HeldClue(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     weight: str = "weak"  # weak, strong, decisive
     evidence: list[Evidence] = []
+    check: str | None = None  # for an unknown clue: the command whose output would decide it
 
 
 class RankedCause(msgspec.Struct, frozen=True, kw_only=True):

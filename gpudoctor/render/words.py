@@ -1,0 +1,178 @@
+"""The words that several formats share: the summary, effects, what could not be checked, findings that say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from gpudoctor.facts import Evidence
+from gpudoctor.report import (
+    Effect,
+    Finding,
+    NextCheck,
+    ProbeRun,
+    ProbeState,
+    RankedCause,
+    Report,
+    Severity,
+    Standing,
+    Step,
+    Verdict,
+)
+
+EFFECTS = {
+    Effect.READS: "",
+    Effect.CHANGES: "[changes]",
+    Effect.RESTARTS: "[restarts a service or job]",
+    Effect.REBOOTS: "[reboots: every job ends]",
+    Effect.REPLACES: "[hardware work]",
+}
+
+_STATES = {
+    ProbeState.PARTIAL: "only partly read",
+    ProbeState.NO_EVIDENCE: "nothing to read",
+    ProbeState.DENIED: "permission denied",
+    ProbeState.TIMED_OUT: "no answer in time",
+    ProbeState.CRASHED: "gpudoctor failed here",
+    ProbeState.SKIPPED: "skipped",
+}
+
+_BLIND = {ProbeState.DENIED, ProbeState.TIMED_OUT, ProbeState.CRASHED}
+
+
+class NotChecked(msgspec.Struct, frozen=True):
+    """A probe that could not tell: what, why, and what to do about it."""
+
+    name: str
+    why: str
+    todo: str
+    essential: bool
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Findings of one rule with the same cause on several subjects: the first stands for all."""
+
+    first: Finding
+    others: list[Finding]
+
+
+def not_checked(report: Report) -> list[NotChecked]:
+    """Probes without a full answer that matter to the verdict, essential ones first."""
+    told = [
+        NotChecked(
+            name=run.name.replace("_", " "),
+            why=_why(run),
+            todo=_todo(run, report.source == "live"),
+            essential=run.essential,
+        )
+        for run in report.probes
+        if run.state in _BLIND
+        or (run.state is ProbeState.PARTIAL and run.problems)
+        or (run.state is ProbeState.NO_EVIDENCE and run.essential)
+    ]
+    return sorted(told, key=lambda item: not item.essential)
+
+
+def _why(run: ProbeRun) -> str:
+    return "; ".join(dict.fromkeys(run.problems)) or _STATES.get(run.state, str(run.state))
+
+
+def _todo(run: ProbeRun, live: bool) -> str:
+    if run.state is ProbeState.CRASHED:
+        return "a fault of gpudoctor: please report it"
+    if live and run.state is ProbeState.DENIED and "root" not in _why(run):
+        return "run it as root"
+    if live and run.state is ProbeState.TIMED_OUT:
+        return "--deadline SECONDS waits longer"
+    return ""
+
+
+def summary(report: Report) -> str:
+    """`1 root cause, 3 consequences; 1 thing could not be checked`."""
+    roots = report.findings
+    parts = _counted(
+        (sum(is_bad(finding) for finding in roots), "root cause", "root causes"),
+        (sum(1 for finding in roots for _ in consequences(finding)), "consequence", "consequences"),
+        (sum(finding.severity is Severity.WARNING for finding in roots), "warning", "warnings"),
+        (sum(finding.severity is Severity.INFO for finding in roots), "note", "notes"),
+    )
+    blind = len(not_checked(report))
+    found = ", ".join(parts) or _nothing_found(report)
+    return f"{found}; {blind} thing{'s' if blind > 1 else ''} could not be checked" if blind else found
+
+
+def _nothing_found(report: Report) -> str:
+    if report.verdict is Verdict.UNKNOWN:
+        return "nothing wrong found, but that proves nothing yet"
+    return "nothing wrong found"
+
+
+def said(step: Step) -> str:
+    """What a step says, with its effect where it does more than read."""
+    return f"{step.say} {EFFECTS[step.effect]}".rstrip()
+
+
+def _counted(*counts: tuple[int, str, str]) -> list[str]:
+    return [f"{number} {one if number == 1 else many}" for number, one, many in counts if number]
+
+
+def is_bad(finding: Finding) -> bool:
+    """Critical or error: what makes a verdict `fail`."""
+    return finding.severity in (Severity.CRITICAL, Severity.ERROR)
+
+
+def consequences(finding: Finding) -> Iterator[Finding]:
+    """Everything folded under a finding, at any depth."""
+    for below in finding.consequences:
+        yield below
+        yield from consequences(below)
+
+
+def headline(finding: Finding) -> str:
+    """The title, led by the subject where the title does not name it."""
+    subject = finding.subject
+    if subject in ("", "node") or subject.split(" ", 1)[-1].lower() in finding.title.lower():
+        return finding.title
+    return f"{subject}: {finding.title}"
+
+
+def standing_causes(finding: Finding) -> list[RankedCause]:
+    """The causes still in question, best first."""
+    return [cause for cause in finding.causes if cause.standing is not Standing.RULED_OUT and cause.title]
+
+
+def ruled_out(finding: Finding) -> list[RankedCause]:
+    return [cause for cause in finding.causes if cause.standing is Standing.RULED_OUT and cause.title]
+
+
+def deciding_command(cause: RankedCause) -> str | None:
+    """The command that would decide a cause: what an open clue names, else its first step that only reads."""
+    for clue in cause.unknown:
+        if clue.check:
+            return clue.check
+    return next((step.run for step in cause.steps if step.run and step.effect is Effect.READS), None)
+
+
+def where(evidence: Evidence) -> str:
+    """`dmesg:118`."""
+    return evidence.source if evidence.line is None else f"{evidence.source}:{evidence.line}"
+
+
+def grouped(findings: Iterable[Finding]) -> list[Group]:
+    """Findings that differ in their subject only, together; order is that of the first of each."""
+    groups: dict[tuple[object, ...], Group] = {}
+    for finding in findings:
+        first = next(iter(standing_causes(finding)), None)
+        key = (finding.rule, finding.severity, first.id if first else None, first.standing if first else None)
+        known = groups.get(key) if finding.subject != "node" else None
+        if known:
+            known.others.append(finding)
+        else:
+            groups[key if finding.subject != "node" else (*key, len(groups))] = Group(finding, [])
+    return list(groups.values())
+
+
+def further_checks(report: Report, shown: set[str]) -> list[NextCheck]:
+    """Next checks whose command is not on the page yet."""
+    return [check for check in report.next_checks if not check.run or check.run not in shown]
