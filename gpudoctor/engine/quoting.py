@@ -25,7 +25,6 @@ def quotes(
     listed = {path: (variable, condition) for path, variable, condition in list_conditions(expression)}
     for path in paths(expression):
         head, _, name = path.partition(".")
-        path = path.rsplit(".", 1)[0] if path.rsplit(".", 1)[-1] in ("exists", "all", "filter", "map") else path
         if each and head == each and item is not None:
             found += _of_field(item, name, path)
         elif path in listed:

@@ -41,6 +41,8 @@ def read_rule(root: Path, file: Path) -> tuple[LoadedRule | None, list[Problem]]
         return None, [Problem(where, f"not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}")]
     lines: Lines = {}
     problems: list[Problem] = []
+    if _has_alias(text):
+        return None, [Problem(str(file), "YAML anchors and aliases are not allowed in rules")]
     data = _plain(node, (), lines, problems, file) if node is not None else None
     if problems:
         return None, problems
@@ -52,6 +54,11 @@ def read_rule(root: Path, file: Path) -> tuple[LoadedRule | None, list[Problem]]
         message, at = _located(str(error), lines)
         return None, [Problem(f"{file}:{at}", message)]
     return _checked(rule, root, file, lines)
+
+
+def _has_alias(text: str) -> bool:
+    """An alias can make a small file endless, or enormous."""
+    return "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_Loader))
 
 
 def _text(file: Path) -> str:
@@ -138,7 +145,7 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
         try:
             re2.compile(pattern, options())
         except re2.error as error:
-            problem(path, f"not an RE2 pattern: {error} in `{pattern}`")
+            problem(path, f"not an RE2 pattern: {_re2_words(error)}")
         for kind in within:
             if kind not in set(DocumentKind):
                 problem(path, f"`within: {kind}` is none of {', '.join(DocumentKind)}")
@@ -181,6 +188,11 @@ def _expressions(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for path, text in texts:
         for slot in templates.slots(text or ""):
             yield path, slot.expression
+
+
+def _re2_words(error: Exception) -> str:
+    words = error.args[0] if error.args else "cannot be compiled"
+    return words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
 
 
 def _patterns(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], str, list[str]]]:
