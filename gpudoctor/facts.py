@@ -340,6 +340,11 @@ class Xid(Fact, frozen=True, kw_only=True):
     recovery: str | None = None  # Xid 154: the recovery action's words
     name: str | None = None
     blame: str | None = None  # application, driver, hardware, bus, system_memory, thermal, fabric, unknown
+    meaning: str | None = None  # from the catalogue, for this architecture and driver branch; so are the next ones
+    advice: str | None = None
+    severity: str | None = None  # critical, error, warning, info: by the number and by what the line's words say
+    decoded: str | None = None  # what the rest of the line says, as a sentence
+    vendor_action: str | None = None  # the vendor's action class, in words
 
 
 class SXid(Fact, frozen=True, kw_only=True):
@@ -351,6 +356,9 @@ class SXid(Fact, frozen=True, kw_only=True):
     link: int | None = None
     text: str = ""
     count: int = 1
+    meaning: str | None = None  # from the catalogue; so are the next ones
+    advice: str | None = None
+    weight: str | None = None  # critical, error, warning, info: the line's severity word before the table
 
 
 class KernelEvent(Fact, frozen=True, kw_only=True):

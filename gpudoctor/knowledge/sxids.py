@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from gpudoctor.facts import SXid
+
 ACTIONS = {
     "IGNORE": ("none", "nothing to do for a single one; watch how often it comes"),
     "RESET_FABRIC": (
@@ -74,3 +76,20 @@ def all_sxids() -> list[int]:
 def lookup_sxid(code: int) -> SXidEntry | None:
     """The entry of a number; None: not in the catalogue."""
     return _catalogue().get(code)
+
+
+def annotate_sxid(sxid: SXid) -> SXid:
+    """An SXid of a log with what the catalogue says of it; unchanged where the catalogue has no such number.
+
+    The severity word of the line goes before the table: what is potentially fatal there can be non-fatal here.
+    """
+    entry = lookup_sxid(sxid.code)
+    if entry is None:
+        return sxid
+    weight = entry.severity
+    word = (sxid.severity or "").lower()
+    if word in ("non-fatal", "nonfatal", "non_fatal", "correctable") and weight in ("critical", "error"):
+        weight = "warning"
+    elif word == "fatal" and weight in ("info", "warning"):
+        weight = "error"
+    return msgspec.structs.replace(sxid, meaning=entry.meaning, advice=entry.advice, weight=weight)

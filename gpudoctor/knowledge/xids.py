@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from gpudoctor.facts import Xid
+
 VENDOR_BUCKETS = {
     "IGNORE": "nothing to do for the GPU",
     "IGNORE (sympathetic)": "a side effect: follow the error that came with it",
@@ -142,3 +144,36 @@ def decode(code: int, text: str, architecture: str | None = None) -> str | None:
     from gpudoctor.knowledge.xid_decode import decode as decode_line
 
     return decode_line(code, text, architecture)
+
+
+def _line_severity(entry: XidEntry, text: str) -> str:
+    """The entry's severity, or for NVLink 5 (144 to 150) what the words of the line say."""
+    if not (144 <= entry.code <= 150) or entry.blame != "fabric":
+        return entry.severity
+    from gpudoctor.knowledge.nvlink_decode import parse_nvlink5
+
+    event = parse_nvlink5(entry.code, text)
+    if event is None:
+        return entry.severity
+    if event.action == "IGNORE":
+        return "warning"
+    if event.action == "RESET_GPU" or event.fatal:
+        return "critical"
+    return "error"
+
+
+def annotate(xid: Xid, architecture: str | None = None, driver_branch: int | str | None = None) -> Xid:
+    """An Xid of a log with what the catalogue says of it; unchanged where the catalogue has no such number."""
+    entry = lookup(xid.code, architecture, driver_branch)
+    if entry is None:
+        return xid
+    return msgspec.structs.replace(
+        xid,
+        name=entry.name,
+        blame=entry.blame,
+        meaning=entry.meaning,
+        advice=entry.advice,
+        severity=_line_severity(entry, xid.text),
+        decoded=decode(xid.code, xid.text, architecture),
+        vendor_action=vendor_words(entry.vendor_action),
+    )
