@@ -29,10 +29,10 @@ def render(report: Report, options: RenderOptions) -> str:
 
 def _verdict(report: Report, width: int, paint: Paint) -> list[str]:
     word = str(report.verdict).upper()
-    host = report.host or ("this evidence" if report.source != "live" else "this machine")
+    host = report.host or ("this evidence" if not report.source.startswith("live") else "this machine")
     lines = wrap(f"{host}: {summary(report)}", width, f"{word}  ", " " * (len(word) + 2))
     lines[0] = paint.severity(word, str(report.verdict)) + lines[0][len(word) :]
-    if report.source != "live":
+    if not report.source.startswith("live"):
         lines += [paint.dim(line) for line in wrap(f"from {report.source}", width, " " * (len(word) + 2))]
     return lines
 

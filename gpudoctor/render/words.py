@@ -63,7 +63,7 @@ def not_checked(report: Report) -> list[NotChecked]:
         NotChecked(
             name=run.name.replace("_", " "),
             why=_why(run),
-            todo=_todo(run, report.source == "live"),
+            todo=_todo(run, report.source.startswith("live")),
             essential=run.essential,
         )
         for run in report.probes

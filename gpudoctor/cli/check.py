@@ -1,0 +1,54 @@
+"""`gpudoctor check`: what is wrong with this machine, a recording of it, or the files of a ticket."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpudoctor.cli import options
+
+
+def check(
+    areas: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="AREA", help="Only these, such as pci, driver, gpus, kernel.", show_default=False),
+    ] = None,
+    paths: options.From = None,
+    root: options.Root = None,
+    profile: options.Profile = "host",
+    expect: options.Expect = None,
+    rules: options.Rules = None,
+    format: options.Format = "text",
+    output: options.Output = None,
+    fail_on: options.FailOn = "error",
+    allow_unknown: options.AllowUnknown = False,
+    deadline: options.Deadline = 30.0,
+    verbose: options.Verbose = False,
+) -> None:
+    """Say what is wrong, why, and what to type next.
+
+    Only looks: nothing on the machine is changed. --from reads the same from a recording or a ticket's attachments.
+    """
+    from gpudoctor.cli.expect import read_expectation
+    from gpudoctor.cli.output import one_of, severity
+    from gpudoctor.cli.pipeline import PROFILES, Request, open_source
+    from gpudoctor.cli.reporting import Reporting, report_on
+    from gpudoctor.engine.load import load_rules
+    from gpudoctor.render import FORMATS
+
+    reporting = Reporting(
+        format=one_of("--format", format, tuple(FORMATS)),
+        output=output,
+        fail_on=severity(fail_on),
+        allow_unknown=allow_unknown,
+        verbose=verbose,
+    )
+    request = Request(
+        areas=set(areas) if areas else None,
+        profile=one_of("--profile", profile, PROFILES),
+        expectation=read_expectation(expect) if expect else None,
+        deadline_seconds=deadline,
+    )
+    ruleset = load_rules(rules or [])
+    report_on(open_source(paths or [], root, ruleset), ruleset, request, reporting)

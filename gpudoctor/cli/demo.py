@@ -1,0 +1,41 @@
+"""`gpudoctor demo`: the report on bundled sample evidence, for people without a broken GPU at hand."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpudoctor.cli import options
+
+
+def demo(
+    scenario: Annotated[
+        str | None, typer.Argument(metavar="SCENARIO", help="Which one. Default: list them.", show_default=False)
+    ] = None,
+    format: options.Format = "text",
+    output: options.Output = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Show what the report looks like, on made-up sample evidence of well-known troubles."""
+    from gpudoctor.demo import SCENARIOS, path_of
+    from gpudoctor.errors import GpudoctorError
+
+    if scenario is None:
+        width = max(map(len, SCENARIOS))
+        for name, about in SCENARIOS.items():
+            print(f"{name:<{width}}  {about}")
+        print("\ntry: gpudoctor demo kernel-updated")
+        return
+    if scenario not in SCENARIOS:
+        raise GpudoctorError(f"no scenario {scenario}", f"one of {', '.join(SCENARIOS)}")
+
+    from gpudoctor.cli.output import one_of
+    from gpudoctor.cli.pipeline import Request, open_source
+    from gpudoctor.cli.reporting import Reporting, report_on
+    from gpudoctor.engine.load import load_rules
+    from gpudoctor.render import FORMATS
+
+    reporting = Reporting(format=one_of("--format", format, tuple(FORMATS)), output=output, verbose=verbose)
+    ruleset = load_rules()
+    report_on(open_source([path_of(scenario)], None, ruleset), ruleset, Request(), reporting)

@@ -1,0 +1,52 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+From = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from",
+        metavar="PATH",
+        help="A recording, or files from a ticket: nvidia-bug-report.log.gz, nvidia-smi -q output, dmesg, ... "
+        "(a directory or tar of them too; may be repeated).",
+        show_default=False,
+    ),
+]
+Root = Annotated[
+    str | None,
+    typer.Option("--root", metavar="DIR", help="Where the host's file system is mounted.", show_default=False),
+]
+Rules = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--rules", metavar="DIR", help="More rules; the same id replaces ours (may be repeated).", show_default=False
+    ),
+]
+Format = Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text, json, junit or markdown.")]
+TextOrJson = Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text or json.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write there, not to the terminal.", show_default=False),
+]
+FailOn = Annotated[
+    str, typer.Option("--fail-on", metavar="LEVEL", help="Exit 1 from this on: critical, error, warning or info.")
+]
+AllowUnknown = Annotated[
+    bool, typer.Option("--allow-unknown", help="Exit 0, not 3, when something essential could not be checked.")
+]
+Profile = Annotated[
+    str, typer.Option("--profile", metavar="NAME", help="What must be checkable: host, container, training or ci.")
+]
+Expect = Annotated[
+    Path | None,
+    typer.Option("--expect", metavar="FILE", help="YAML: what this machine should have.", show_default=False),
+]
+Deadline = Annotated[
+    float, typer.Option("--deadline", metavar="SECONDS", help="Give up what has not answered by then.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Every cause with its steps, every probe.")]

@@ -1,0 +1,114 @@
+"""The one way from evidence to report; check, explain, facts, collect and demo all take it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gpudoctor import __version__
+from gpudoctor.cli import exit_codes
+from gpudoctor.errors import GpudoctorError
+from gpudoctor.facts import Expectation, Facts
+from gpudoctor.report import ProbeRun, ProbeState, Report, Severity, Tool
+
+if TYPE_CHECKING:
+    from gpudoctor.engine.load import RuleSet
+    from gpudoctor.sources import Source
+
+PROFILES = ("host", "container", "training", "ci")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look at and for how long. `areas` None means everything."""
+
+    areas: set[str] | None = None
+    profile: str = "host"
+    expectation: Expectation | None = None
+    deadline_seconds: float = 30.0
+
+
+def open_source(paths: Sequence[Path], root: str | None, rules: RuleSet | None) -> Source:
+    """The evidence: the given files, else this machine."""
+    from gpudoctor.sources import open_live, open_paths
+
+    if not paths:
+        return open_live(root)
+    if root:
+        raise GpudoctorError("--from and --root exclude each other", "--root is for the live machine")
+    return open_paths(list(paths), _pattern(rules))
+
+
+def _pattern(rules: RuleSet | None) -> Any:
+    """What huge logs are thinned with: a line without any message of any rule can be left out."""
+    if rules is None:
+        return None
+    from gpudoctor.engine.messages import interesting
+
+    return interesting(rules.rules.values())
+
+
+def gather(source: Source, request: Request) -> tuple[Facts, list[ProbeRun]]:
+    """Facts of a source and how each probe fared, with progress on a terminal."""
+    from gpudoctor.cli.progress import Progress
+    from gpudoctor.probes.run import run_probes
+
+    _check_areas(request.areas)
+    progress = Progress()
+    on_progress: Callable[[str, bool], None] | None = progress if source.kind == "live" else None
+    try:
+        facts, runs = run_probes(
+            source,
+            areas=request.areas,
+            deadline_seconds=request.deadline_seconds,
+            on_progress=on_progress,
+            profile=request.profile,
+        )
+    finally:
+        progress.end()
+    # What the user left out is not missing.
+    runs = [msgspec.structs.replace(run, essential=False) if run.state is ProbeState.SKIPPED else run for run in runs]
+    return msgspec.structs.replace(facts, expect=request.expectation), runs
+
+
+def _check_areas(areas: set[str] | None) -> None:
+    from gpudoctor.probes import PROBES
+    from gpudoctor.probes.run import group_of
+
+    known = {probe.NAME for probe in PROBES} | {group_of(probe) for probe in PROBES}
+    wrong = sorted((areas or set()) - known)
+    if wrong:
+        raise GpudoctorError(f"no such area: {', '.join(wrong)}", f"areas are {', '.join(sorted(known))}")
+
+
+def examine(source: Source, rules: RuleSet, request: Request) -> Report:
+    """Evidence to report."""
+    from gpudoctor.engine.diagnose import diagnose
+    from gpudoctor.engine.verdict import verdict
+
+    facts, runs = gather(source, request)
+    diagnosis = diagnose(rules, facts, source.documents())
+    return Report(
+        tool=Tool(version=__version__, rules=len(rules.loaded)),
+        generated=datetime.fromtimestamp(source.now(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        source=source.name,
+        host=facts.host.hostname if facts.host else None,
+        verdict=verdict(diagnosis.findings, runs),
+        findings=diagnosis.findings,
+        probes=runs,
+        next_checks=diagnosis.next_checks,
+    )
+
+
+def exit_code(report: Report, fail_on: Severity, allow_unknown: bool) -> int:
+    """1 for findings at or above the bar; else 3 where something essential was not checked; else 0."""
+    from gpudoctor.engine.verdict import at_or_above, unchecked
+
+    if at_or_above(report.findings, fail_on):
+        return exit_codes.FOUND
+    if unchecked(report.probes) and not allow_unknown:
+        return exit_codes.NOT_CHECKED
+    return exit_codes.PASSED

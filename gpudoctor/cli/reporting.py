@@ -1,0 +1,41 @@
+"""The end of check, explain and demo: the report laid out, written, and turned into an exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+import typer
+
+from gpudoctor.cli.output import render_options, write
+from gpudoctor.cli.pipeline import Request, examine, exit_code
+from gpudoctor.render import FORMATS
+from gpudoctor.report import Severity
+
+if TYPE_CHECKING:
+    from gpudoctor.engine.load import RuleSet
+    from gpudoctor.sources import Source
+
+
+class Reporting(msgspec.Struct, frozen=True, kw_only=True):
+    """How the report is written and what makes the exit code 1."""
+
+    format: str = "text"
+    output: Path | None = None
+    fail_on: Severity = Severity.ERROR
+    allow_unknown: bool = False
+    verbose: bool = False
+
+
+def report_on(source: Source, rules: RuleSet, request: Request, reporting: Reporting) -> NoReturn:
+    """Examines, writes the report and ends the command."""
+    report = examine(source, rules, request)
+    options = render_options(
+        reporting.output,
+        verbose=reporting.verbose,
+        fail_on=reporting.fail_on,
+        allow_unknown=reporting.allow_unknown,
+    )
+    write(FORMATS[reporting.format](report, options), reporting.output)
+    raise typer.Exit(exit_code(report, reporting.fail_on, reporting.allow_unknown))
