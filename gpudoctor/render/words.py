@@ -104,7 +104,7 @@ def summary(report: Report) -> str:
 
 def _nothing_found(report: Report) -> str:
     if report.verdict is Verdict.UNKNOWN:
-        return "nothing wrong found, but that proves nothing yet"
+        return "nothing wrong found so far"
     return "nothing wrong found"
 
 
