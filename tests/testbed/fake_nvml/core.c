@@ -16,7 +16,9 @@ void trace(const char *function, int code) { scenario_trace(VARIABLE, function, 
 
 bool is_initialized(void) { return users > 0; }
 
-bool is_gpu(const void *pointer) { return (const Gpu *)pointer >= gpus && (const Gpu *)pointer < gpus + MAX_GPUS; }
+bool is_gpu(const void *pointer) {
+    return ((const Gpu *)pointer >= gpus && (const Gpu *)pointer < gpus + MAX_GPUS) || is_mig(pointer);
+}
 
 unsigned gpu_count(void) {
     double count = scenario_number(VARIABLE, "count", 1);
@@ -24,7 +26,7 @@ unsigned gpu_count(void) {
 }
 
 Gpu *gpu_at(unsigned index) {
-    gpus[index].index = (int)index;
+    gpus[index] = (Gpu){(int)index, NOT_MIG};
     return &gpus[index];
 }
 
@@ -32,7 +34,8 @@ Gpu *gpu_at(unsigned index) {
 
 const char *fact_text(const Gpu *gpu, const char *key, const char *fallback) {
     char name[128];
-    const char *text;
+    const char *text = gpu->mig == NOT_MIG ? NULL : mig_fact(gpu, key);
+    if (text) return text;
     snprintf(name, sizeof name, "gpu%d.%s", gpu->index, key);
     text = scenario_text(VARIABLE, name);
     if (text) return text;

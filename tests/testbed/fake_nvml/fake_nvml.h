@@ -21,9 +21,11 @@ enum {
 
 enum { MAX_GPUS = 64, MAX_PROCESSES = 256, ALL_ONES = -1 };
 
-/* nvmlDevice_t points to one of these. */
+/* nvmlDevice_t points to one of these: a GPU, or MIG device number `mig` of GPU `index`. */
+enum { NOT_MIG = -1, MAX_MIG = 8 };
 typedef struct {
     int index;
+    int mig;
 } Gpu;
 
 /* nvmlPciInfo_t */
@@ -48,6 +50,10 @@ bool is_initialized(void);
 unsigned gpu_count(void);
 Gpu *gpu_at(unsigned index);
 bool is_gpu(const void *pointer);
+
+/* What a MIG device answers differently from its GPU, or NULL (mig.c). */
+bool is_mig(const void *pointer);
+const char *mig_fact(const Gpu *gpu, const char *key);
 
 /* A fact: line gpuN.KEY, else line gpu.KEY, else FALLBACK. "na" as value means not supported. */
 const char *fact_text(const Gpu *gpu, const char *key, const char *fallback);

@@ -50,7 +50,7 @@ int nvmlDeviceGetHandleByUUID(const char *text, Gpu **out) { return handle_where
 int nvmlDeviceGetHandleBySerial(const char *text, Gpu **out) { return handle_where(serial_of, text, __func__, out); }
 
 int nvmlDeviceGetUUID(Gpu *gpu, char *out, unsigned size) { BEGIN(gpu); return copy_text(uuid_of(gpu), out, size); }
-int nvmlDeviceGetIndex(Gpu *gpu, unsigned *out) { BEGIN(gpu); *out = (unsigned)gpu->index; return SUCCESS; }
+int nvmlDeviceGetIndex(Gpu *gpu, unsigned *out) { BEGIN(gpu); *out = (unsigned)(is_mig(gpu) ? gpu->mig : gpu->index); return SUCCESS; }
 
 /* --- PCI address --- */
 

@@ -72,22 +72,24 @@ static long graphics_processes(Word a, Word b, Word c, Word d) { return (void)d,
 static long mps_processes(Word a, Word b, Word c, Word d) { return (void)d, named_processes('m', a, b, c); }
 
 /* (Gpu *, unsigned *out): one fact */
-static long one_fact(const char *key, const char *fallback, Word a, Word b) {
+static long one_fact(const char *key, const char *fallback, double scale, Word a, Word b) {
     double value = 0;
     if (!is_gpu((void *)a)) return INVALID_ARGUMENT;
     int code = fact_number((Gpu *)a, key, fallback, &value);
-    if (code == SUCCESS) *(unsigned *)b = (unsigned)value;
+    if (code == SUCCESS) *(unsigned *)b = (unsigned)(value * scale + 0.5);
     return code;
 }
-static long module_id(Word a, Word b, Word c, Word d) { return (void)c, (void)d, one_fact("module_id", "1", a, b); }
-static long voltage(Word a, Word b, Word c, Word d) { return (void)c, (void)d, one_fact("voltage_uv", "na", a, b); }
-static long host_pcie_max(Word a, Word b, Word c, Word d) { return (void)c, (void)d, one_fact("pcie_generation_host_max", "4", a, b); }
-static long tlimit(Word a, Word b, Word c, Word d) { return (void)c, (void)d, one_fact("temperature_tlimit_c", "na", a, b); }
+static long enforced_limit(Word a, Word b, Word c, Word d) { return (void)c, (void)d, one_fact("power_limit_w", "400", 1000, a, b); }
+static long module_id(Word a, Word b, Word c, Word d) { return (void)c, (void)d, one_fact("module_id", "1", 1, a, b); }
+static long voltage(Word a, Word b, Word c, Word d) { return (void)c, (void)d, one_fact("voltage_uv", "na", 1, a, b); }
+static long host_pcie_max(Word a, Word b, Word c, Word d) { return (void)c, (void)d, one_fact("pcie_generation_host_max", "4", 1, a, b); }
+static long tlimit(Word a, Word b, Word c, Word d) { return (void)c, (void)d, one_fact("temperature_tlimit_c", "na", 1, a, b); }
 
 static const Slot slots[SLOTS] = {
     [23] = topology,            /* topo -m: common ancestor of two PCI addresses */
     /* [26]                        a log call with format strings; its answer is ignored */
     [81] = handle_by_index,
+    [108] = enforced_limit,     /* --query-gpu=enforced.power.limit */
     /* [165]                       vGPU list: any count but "not supported" is dereferenced */
     [207] = module_id,          /* 470 only; later versions call nvmlDeviceGetModuleId */
     [209] = voltage,            /* -q "Voltage" */

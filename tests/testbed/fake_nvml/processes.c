@@ -1,4 +1,4 @@
-/* Processes on a GPU, events, and MIG devices.
+/* Processes on a GPU, and events.
  *
  * procs=PID:MIB[:NAME[:KIND]],...   KIND is c (compute, the default), g (graphics) or m (MPS); NAME defaults to /proc/PID/exe. */
 #define _GNU_SOURCE
@@ -101,9 +101,3 @@ int nvmlDeviceRegisterEvents(Gpu *gpu, unsigned long long kinds, void *set) { (v
 int nvmlDeviceGetSupportedEventTypes(Gpu *gpu, unsigned long long *out) { BEGIN(gpu); *out = 0x1f; return SUCCESS; }
 int nvmlEventSetWait_v2(void *set, void *event, unsigned ms) { (void)set; (void)event; BEGIN_SYSTEM(); usleep(ms * 1000); return TIMEOUT; }
 int nvmlEventSetWait(void *set, void *event, unsigned ms) { return nvmlEventSetWait_v2(set, event, ms); }
-
-/* --- MIG: the mode is a fact of device.c; no instances exist --- */
-
-int nvmlDeviceGetMaxMigDeviceCount(Gpu *gpu, unsigned *out) { return get_u32(gpu, __func__, "mig_devices_max", "0", 1, out); }
-int nvmlDeviceIsMigDeviceHandle(Gpu *gpu, unsigned *out) { BEGIN(gpu); *out = 0; return SUCCESS; }
-int nvmlDeviceGetMigDeviceHandleByIndex(Gpu *gpu, unsigned index, Gpu **out) { (void)index; (void)out; BEGIN(gpu); return NOT_FOUND; }
