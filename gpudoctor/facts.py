@@ -236,7 +236,7 @@ class NvLink(Fact, frozen=True, kw_only=True):
 class Gpu(Fact, frozen=True, kw_only=True):
     """One GPU as the driver sees it (NVML, or nvidia-smi's XML, -q or table: the same facts)."""
 
-    index: int
+    index: int | None = None  # None: the evidence names the GPU otherwise, by address or UUID
     uuid: str | None = None
     name: str | None = None
     bdf: str | None = None
@@ -446,6 +446,7 @@ class TopologyLink(Fact, frozen=True, kw_only=True):
 class Topology(Fact, frozen=True, kw_only=True):
     gpus: list[str] | None = None
     nics: list[str] | None = None
+    nic_names: dict[str, str] | None = None  # NIC0 -> mlx5_0, from the legend
     links: list[TopologyLink] | None = None  # each pair once
     cpu_affinity: dict[str, str] | None = None
     numa_affinity: dict[str, str] | None = None

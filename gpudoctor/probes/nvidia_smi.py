@@ -1,0 +1,168 @@
+"""What nvidia-smi tells: its XML, `-q`, table, `-L` and CSV give the same facts as NVML; its words tell why it failed.
+
+Live, the plain table is asked for its error words, and the XML only where NVML did not answer or something looks wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from gpudoctor.facts import Cuda, Driver, Evidence, Facts, Gpu
+from gpudoctor.knowledge.nvml_codes import CODES
+from gpudoctor.probes.ask import said
+from gpudoctor.probes.gpu_processes import with_life
+from gpudoctor.probes.merge_gpus import merge_gpu_lists
+from gpudoctor.probes.nvlink import parse_nvlink
+from gpudoctor.probes.nvml import TIMEOUT_SECONDS as NVML_TIMEOUT_SECONDS
+from gpudoctor.probes.nvml import facts_of
+from gpudoctor.probes.smi_csv import parse_list, parse_query
+from gpudoctor.probes.smi_errors import SmiFailure, parse_failure
+from gpudoctor.probes.smi_report import SmiReport, parse_q_report, parse_xml_report
+from gpudoctor.probes.smi_table import parse_table
+from gpudoctor.sources.answers import CommandAnswer, Source, Status
+from gpudoctor.sources.requests import (
+    NVIDIA_SMI,
+    NVIDIA_SMI_L,
+    NVIDIA_SMI_NVLINK,
+    NVIDIA_SMI_Q,
+    NVIDIA_SMI_QUERY_GPU,
+    NVIDIA_SMI_XML,
+    WORKER_NVML,
+)
+
+NAME = "nvidia_smi"
+GROUP = "gpus"
+TIMEOUT_SECONDS = 12.0
+# From the richest to the poorest: of two that know a field the earlier holds.
+_REQUESTS = (NVIDIA_SMI_XML, NVIDIA_SMI_Q, NVIDIA_SMI_QUERY_GPU, NVIDIA_SMI, NVIDIA_SMI_L, NVIDIA_SMI_NVLINK)
+
+
+def probe(source: Source) -> Facts | None:
+    """GPUs, versions and nvidia-smi's failure."""
+    answers = _ask_live(source) if source.kind == "live" else [source.run(*request) for request in _REQUESTS]
+    facts = facts_of_answers(answers)
+    if facts is None or not facts.gpus:
+        return facts
+    return msgspec.structs.replace(facts, gpus=[with_life(source, gpu) for gpu in facts.gpus])
+
+
+def _ask_live(source: Source) -> list[CommandAnswer]:
+    plain = source.run(*NVIDIA_SMI, timeout=TIMEOUT_SECONDS)
+    if plain.status not in (Status.OK, Status.FAILED):
+        return [plain]
+    # the nvml probe asks the same at the same time: this waits for its answer
+    worker = facts_of(source.run(*WORKER_NVML, timeout=NVML_TIMEOUT_SECONDS))
+    table = parse_table(plain.text).gpus
+    # Without a table the XML says the same words once more; with one it says more where NVML is silent or unwell.
+    if not table or (worker is not None and worker.gpus and not any(map(_is_unwell, [*worker.gpus, *table]))):
+        return [plain]
+    return [source.run(*NVIDIA_SMI_XML, timeout=TIMEOUT_SECONDS), plain]
+
+
+def _is_unwell(gpu: Gpu) -> bool:
+    return bool(gpu.errors or gpu.lost or gpu.reset_required)
+
+
+def facts_of_answers(answers: Iterable[CommandAnswer]) -> Facts | None:
+    """The facts of nvidia-smi's answers, the richest first; None when there is none."""
+    gpus: list[Gpu] | None = None
+    reports: list[SmiReport] = []
+    driver: dict[str, Any] = {}
+    evidence: dict[str, Evidence] = {}
+    for answer in answers:
+        _add_outcome(answer, driver, evidence)
+        if not said(answer) and answer.status is not Status.TIMEOUT:
+            continue
+        report = parse_answer(answer)
+        failure = parse_failure(answer.text, answer.request)
+        _add_failure(answer, failure, driver, evidence)
+        reports.append(report)
+        for found in (report.gpus, failure.gpus):
+            if found:
+                gpus = merge_gpu_lists(gpus or [], found)
+        if failure.no_devices and gpus is None:
+            gpus = []
+    for report in reports:
+        for field, name in (("version", "driver_version"), ("library_version", "library_version")):
+            if (value := getattr(report, name)) and field not in driver:
+                driver[field] = value
+                if name in report.evidence:
+                    evidence[field] = report.evidence[name]
+    cuda = next((_cuda(report) for report in reports if report.cuda_version), None)
+    if gpus is None and not driver and cuda is None:
+        return None
+    return Facts(gpus=gpus, driver=Driver(**driver, evidence=evidence) if driver else None, cuda=cuda)
+
+
+def parse_answer(answer: CommandAnswer) -> SmiReport:
+    """The facts of one answer by what was asked; content decides where a paste was asked for something else."""
+    request, text = answer.argv, answer.text
+    if "<nvidia_smi_log" in text or "<gpu id=" in text:
+        return parse_xml_report(text, answer.request)
+    if request == NVIDIA_SMI_L:
+        return parse_list(text, answer.request)
+    if request[: len(NVIDIA_SMI_NVLINK) - 1] == NVIDIA_SMI_NVLINK[:-1]:
+        return SmiReport(gpus=parse_nvlink(text, answer.request))
+    if request[:1] == NVIDIA_SMI[:1] and len(request) > 1 and request[1].startswith(NVIDIA_SMI_QUERY_GPU[1]):
+        return parse_query(text, _typed(answer), answer.request)
+    table = parse_table(text, answer.request)
+    return table if request == NVIDIA_SMI or table.gpus else parse_q_report(text, answer.request)
+
+
+def _typed(answer: CommandAnswer) -> str:
+    """The command as it was typed, which names the columns: a source may put it into the first line."""
+    first = answer.stdout.split("\n", 1)[0]
+    return f"{answer.request} {first if '--query-gpu' in first else ''}"
+
+
+def _add_outcome(answer: CommandAnswer, driver: dict[str, Any], evidence: dict[str, Evidence]) -> None:
+    if answer.status is Status.TIMEOUT:
+        driver["nvml_timed_out"] = True
+        driver.setdefault("nvidia_smi_present", True)
+        text = f"{answer.request} gave no answer in {answer.seconds:.0f} s"
+        evidence.setdefault("nvml_timed_out", Evidence(source=answer.request, text=text))
+    elif answer.status is Status.NOT_FOUND:
+        driver.setdefault("nvidia_smi_present", False)
+        evidence.setdefault("nvidia_smi_present", Evidence(source=answer.request, text="nvidia-smi: not found"))
+
+
+def _add_failure(
+    answer: CommandAnswer, failure: SmiFailure, driver: dict[str, Any], evidence: dict[str, Evidence]
+) -> None:
+    if failure.missing:
+        quoted = Evidence(source=answer.request, line=failure.line, text=failure.error or "")
+        driver.setdefault("nvidia_smi_present", False)
+        evidence.setdefault("nvidia_smi_present", quoted)
+        driver.setdefault("nvidia_smi_error", failure.error)
+        evidence.setdefault("nvidia_smi_error", quoted)
+        return
+    driver["nvidia_smi_present"] = True
+    if answer.exit_code is not None:
+        driver.setdefault("nvidia_smi_exit_code", answer.exit_code)
+    words = failure.error
+    if words is None and answer.exit_code not in (None, 0):
+        # Its own words where they are known ones, else whatever it said last.
+        lines = [line.strip() for line in answer.text.splitlines() if line.strip()]
+        words = (lines[-1] if lines else f"exit code {answer.exit_code}")[:400]
+    if words is None:
+        return
+    quoted = Evidence(source=answer.request, line=failure.line, text=words)
+    for name, value in (
+        ("nvidia_smi_error", words),
+        ("nvml_error", failure.nvml_error),
+        ("nvml_error_code", CODES.get(failure.nvml_error or "")),
+        ("library_version", failure.library_version),
+    ):
+        if value is not None and name not in driver:
+            driver[name] = value
+            evidence[name] = quoted
+
+
+def _cuda(report: SmiReport) -> Cuda:
+    quoted = report.evidence.get("cuda_version")
+    return Cuda(
+        driver_cuda_version=report.cuda_version, evidence={"driver_cuda_version": quoted} if quoted else {}
+    )

@@ -1,0 +1,216 @@
+"""`nvidia-smi --query-gpu=... --format=csv` (with or without header and units) and `nvidia-smi -L`."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import Any
+
+from gpudoctor.facts import Evidence, Gpu
+from gpudoctor.knowledge.nvml_codes import FIELD_FAULTS
+from gpudoctor.probes import smi_values as values
+from gpudoctor.probes.smi_fields import finish
+from gpudoctor.probes.smi_report import SmiReport
+from gpudoctor.probes.throttle import reason_of_label
+
+SOURCE = "nvidia-smi --query-gpu"
+_LIST_ROW = re.compile(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>[^)]*)\))?\s*$")
+_LIST_MIG = re.compile(r"^\s+MIG .*Device\s+\d+: \(UUID: ")
+# "--query-gpu=a,b" or "--query-gpu a,b", in the command as it was typed.
+_TYPED = re.compile(r"--query-gpu[= ]([\w.,]+)")
+
+# Field of `nvidia-smi --help-query-gpu` -> fact. Names with a dot changed over time; all stay readable.
+_COLUMNS: dict[str, tuple[str, values.Convert]] = {
+    "index": ("index", values.number),
+    "name": ("name", values.text),
+    "gpu_name": ("name", values.text),
+    "uuid": ("uuid", values.text),
+    "gpu_uuid": ("uuid", values.text),
+    "serial": ("serial", values.identifier),
+    "gpu_serial": ("serial", values.identifier),
+    "pci.bus_id": ("bdf", values.bdf),
+    "gpu_bus_id": ("bdf", values.bdf),
+    "pci.device_id": ("device_id", values.device_id),
+    "vbios_version": ("vbios", values.identifier),
+    "compute_cap": ("compute_capability", values.text),
+    "memory.total": ("memory_total_mib", values.mebibytes),
+    "memory.used": ("memory_used_mib", values.mebibytes),
+    "memory.reserved": ("memory_reserved_mib", values.mebibytes),
+    "temperature.gpu": ("temperature_c", values.number),
+    "temperature.memory": ("temperature_memory_c", values.number),
+    "temperature.gpu.tlimit": ("temperature_margin_c", values.number),
+    "fan.speed": ("fan_pct", values.number),
+    "power.draw": ("power_w", values.decimal),
+    "power.draw.average": ("power_w", values.decimal),
+    "power.draw.instant": ("power_w", values.decimal),
+    "enforced.power.limit": ("power_limit_w", values.decimal),
+    "power.limit": ("power_limit_w", values.decimal),
+    "power.default_limit": ("power_limit_default_w", values.decimal),
+    "power.min_limit": ("power_limit_min_w", values.decimal),
+    "power.max_limit": ("power_limit_max_w", values.decimal),
+    "utilization.gpu": ("utilization_gpu_pct", values.number),
+    "utilization.memory": ("utilization_memory_pct", values.number),
+    "clocks.sm": ("sm_clock_mhz", values.number),
+    "clocks.current.sm": ("sm_clock_mhz", values.number),
+    "clocks.mem": ("memory_clock_mhz", values.number),
+    "clocks.current.memory": ("memory_clock_mhz", values.number),
+    "clocks.max.sm": ("sm_clock_max_mhz", values.number),
+    "clocks.max.mem": ("memory_clock_max_mhz", values.number),
+    "clocks.max.memory": ("memory_clock_max_mhz", values.number),
+    "pstate": ("performance_state", values.performance_state),
+    "persistence_mode": ("persistence_mode", values.flag),
+    "compute_mode": ("compute_mode", values.compute_mode),
+    "mig.mode.current": ("mig_mode", values.flag),
+    "mig.mode.pending": ("mig_mode_pending", values.flag),
+    "ecc.mode.current": ("ecc_mode", values.flag),
+    "ecc.mode.pending": ("ecc_mode_pending", values.flag),
+    "ecc.errors.corrected.volatile.total": ("ecc_corrected_volatile", values.number),
+    "ecc.errors.uncorrected.volatile.total": ("ecc_uncorrected_volatile", values.number),
+    "ecc.errors.corrected.aggregate.total": ("ecc_corrected_aggregate", values.number),
+    "ecc.errors.uncorrected.aggregate.total": ("ecc_uncorrected_aggregate", values.number),
+    "ecc.errors.uncorrected.aggregate.sram": ("ecc_sram_uncorrected_aggregate", values.number),
+    "ecc.errors.uncorrected.aggregate.sram.thresholdexceeded": ("ecc_sram_threshold_exceeded", values.flag),
+    "retired_pages.single_bit_ecc.count": ("retired_pages_single_bit", values.number),
+    "retired_pages.sbe": ("retired_pages_single_bit", values.number),
+    "retired_pages.double_bit.count": ("retired_pages_double_bit", values.number),
+    "retired_pages.dbe": ("retired_pages_double_bit", values.number),
+    "retired_pages.pending": ("retired_pages_pending", values.flag),
+    "remapped_rows.correctable": ("remapped_rows_correctable", values.number),
+    "remapped_rows.uncorrectable": ("remapped_rows_uncorrectable", values.number),
+    "remapped_rows.pending": ("remapped_rows_pending", values.flag),
+    "remapped_rows.failure": ("remapped_rows_failure", values.flag),
+    "remapped_rows.histogram.max": ("remap_banks_max", values.number),
+    "remapped_rows.histogram.high": ("remap_banks_high", values.number),
+    "remapped_rows.histogram.partial": ("remap_banks_partial", values.number),
+    "remapped_rows.histogram.low": ("remap_banks_low", values.number),
+    "remapped_rows.histogram.none": ("remap_banks_none", values.number),
+    "pcie.link.gen.current": ("pcie_generation", values.number),
+    "pcie.link.gen.gpucurrent": ("pcie_generation", values.number),
+    "pcie.link.gen.max": ("pcie_generation_max", values.number),
+    "pcie.link.gen.gpumax": ("pcie_generation_device_max", values.number),
+    "pcie.link.width.current": ("pcie_width", values.number),
+    "pcie.link.width.max": ("pcie_width_max", values.number),
+    "gpu_recovery_action": ("recovery_action", values.recovery_action),
+    "reset_status.reset_required": ("reset_required", values.flag),
+    "reset_status.drain_and_reset_recommended": ("drain_and_reset_recommended", values.flag),
+    "fabric.state": ("fabric_state", values.snake),
+    "fabric.status": ("fabric_status", values.snake),
+    "display_active": ("display_active", values.flag),
+    "addressing_mode": ("addressing_mode", values.none_or_snake),
+}
+_OTHER = frozenset({"timestamp", "count", "driver_version", "cuda_version"})
+_REASON = re.compile(r"^clocks_(?:event|throttle)_reasons\.(?P<label>\w+)$")
+
+
+def parse_query(text: str, command: str = "", source: str = SOURCE) -> SmiReport:
+    """Rows of a query. The columns come from the header or, without one, from the command as it was typed."""
+    rows = [
+        (number, [cell.strip() for cell in cells])
+        for number, line in enumerate(text.splitlines(), 1)
+        for cells in csv.reader([line.strip()], skipinitialspace=True)
+        if line.strip()
+    ]
+    columns, rows = _columns(rows, command)
+    if not columns:
+        return SmiReport()
+    found: list[tuple[dict[str, str], int, list[str]]] = [
+        (dict(zip(columns, cells, strict=False)), number, cells) for number, cells in rows if len(cells) == len(columns)
+    ]
+    driver = next((row["driver_version"] for row, _, _ in found if row.get("driver_version")), None)
+    if not set(columns) - _OTHER:
+        found = []
+    samples = _last_samples(found)
+    named = any(row.get("index") for row, _, _ in samples)
+    every = len(samples) > 1
+    gpus = [
+        _gpu(row, None if named or not every else place, Evidence(source=source, line=number, text=", ".join(cells)))
+        for place, (row, number, cells) in enumerate(samples)
+    ]
+    return SmiReport(gpus=gpus or None, driver_version=values.text(driver or ""))
+
+
+def _columns(
+    rows: list[tuple[int, list[str]]], command: str
+) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    for place, (_, cells) in enumerate(rows):
+        names = [_column_name(cell) for cell in cells]
+        if names and all(_is_column(name) for name in names):
+            # `-l` without noheader prints the header once; a paste of two runs holds it twice
+            rest = [row for row in rows[place + 1 :] if [_column_name(cell) for cell in row[1]] != names]
+            return names, rest
+    typed = _TYPED.search(command)
+    if typed is None:
+        return [], []
+    return [name.strip().lower() for name in typed[1].split(",")], rows
+
+
+def _column_name(cell: str) -> str:
+    """memory.used of "memory.used [MiB]"."""
+    return re.sub(r"\s*\[[^\]]*\]$", "", cell).strip().lower()
+
+
+def _is_column(name: str) -> bool:
+    return name in _COLUMNS or name in _OTHER or bool(re.fullmatch(r"[a-z_]+(?:\.[a-z_]+)+", name))
+
+
+def _last_samples(
+    rows: list[tuple[dict[str, str], int, list[str]]],
+) -> list[tuple[dict[str, str], int, list[str]]]:
+    """One row a GPU: with `-l` the last. Rows that name no GPU and have different times are one GPU's."""
+    latest: dict[str, tuple[dict[str, str], int, list[str]]] = {}
+    nameless: list[tuple[dict[str, str], int, list[str]]] = []
+    for row in rows:
+        key = next((row[0][name] for name in ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index") if row[0].get(name)), None)
+        if key is None:
+            nameless.append(row)
+        else:
+            latest[key] = row
+    times = [row[0].get("timestamp", "")[:19] for row in nameless]
+    if len(nameless) > 1 and all(times) and len(set(times)) == len(times):
+        nameless = nameless[-1:]
+    return [*latest.values(), *nameless]
+
+
+def _gpu(row: dict[str, str], place: int | None, quoted: Evidence) -> Gpu:
+    known: dict[str, Any] = {}
+    errors: dict[str, str] = {}
+    reasons: list[str] | None = None
+    for column, cell in row.items():
+        if (match := _REASON.match(column)) and (reason := reason_of_label(match["label"])):
+            state = values.plain(cell)
+            if state in ("active", "not active"):
+                reasons = (reasons or []) + ([reason] if state == "active" else [])
+        elif column in _COLUMNS:
+            name, convert = _COLUMNS[column]
+            value = convert(cell)
+            if value is not None:
+                known.setdefault(name, value)
+            elif (fault := values.fault_of(cell)) and fault in FIELD_FAULTS:
+                errors[name] = fault
+    if reasons is not None:
+        known["throttle_reasons"] = reasons
+    index = known.pop("index", place)
+    evidence = {name: quoted for name in ("", *known, *errors)}
+    return finish(index, known, errors, evidence)
+
+
+def parse_list(text: str, source: str = "nvidia-smi -L") -> SmiReport:
+    """`nvidia-smi -L`: index, name and UUID, and how many MIG devices each has."""
+    found: list[dict[str, Any]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _LIST_ROW.match(line):
+            quoted = Evidence(source=source, line=number, text=line.strip())
+            found.append({"index": int(match["index"]), "name": match["name"], "uuid": match["uuid"], "quoted": quoted, "mig": 0})
+        elif found and _LIST_MIG.match(line):
+            found[-1]["mig"] += 1
+    gpus = [
+        Gpu(
+            index=item["index"],
+            name=values.text(item["name"]),
+            uuid=values.text(item["uuid"] or ""),
+            mig_devices=item["mig"] or None,
+            evidence={"": item["quoted"], "name": item["quoted"], "uuid": item["quoted"]},
+        )
+        for item in found
+    ]
+    return SmiReport(gpus=gpus or None)

@@ -1,0 +1,138 @@
+"""What nvidia-smi says when it fails, and the NVML code behind the words.
+
+    Failed to initialize NVML: Driver/library version mismatch
+    NVML library version: 535.309
+
+Words and exit codes were taken from the genuine program with each return code of nvmlInit in turn.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from gpudoctor.facts import Evidence, Gpu
+from gpudoctor.probes.merge_gpus import normal_bdf
+from gpudoctor.probes.smi_values import fault_of
+
+SOURCE = "nvidia-smi"
+
+# Words of a failed start -> code. The first that occurs holds.
+_STARTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(?i)driver/library version mismatch"), "LIB_RM_VERSION_MISMATCH"),
+    (re.compile(r"(?i)couldn.t communicate with the NVIDIA driver"), "DRIVER_NOT_LOADED"),
+    (re.compile(r"(?i)couldn.t find libnvidia-ml\.so|NVML Shared Library Not Found|could not load NVML library"), "LIBRARY_NOT_FOUND"),
+    (re.compile(r"(?i)Failed to initialize NVML: Insufficient Permissions"), "NO_PERMISSION"),
+    (re.compile(r"(?i)Failed to initialize NVML: GPU is lost"), "GPU_IS_LOST"),
+    (re.compile(r"(?i)Failed to initialize NVML: GPU requires reset"), "RESET_REQUIRED"),
+    (re.compile(r"(?i)Failed to initialize NVML: GPU access blocked by the operating system"), "OPERATING_SYSTEM"),
+    (re.compile(r"(?i)Failed to initialize NVML: Driver Not Loaded"), "DRIVER_NOT_LOADED"),
+    (re.compile(r"(?i)Failed to initialize NVML: (?:Unknown Error|Generic Error)"), "UNKNOWN"),
+    (re.compile(r"(?i)Failed to initialize NVML: (?:Insufficient External Power)"), "INSUFFICIENT_POWER"),
+    (re.compile(r"(?i)Failed to initialize NVML: (?:Not Found|No data)"), "NOT_FOUND"),
+    (re.compile(r"(?i)Failed to initialize NVML"), "UNKNOWN"),
+    (re.compile(r"(?i)Failed to properly shut down NVML"), "UNKNOWN"),
+)
+# WSL: the shim of the Windows driver.
+_WSL = re.compile(r"(?i)GPU access blocked by the operating system")
+_NO_DEVICES = re.compile(r"(?im)^\s*No devices (?:were )?found\.?\s*$")
+_NOT_THERE = re.compile(
+    r"(?im)^.*nvidia-smi.*(?:command not found|: not found|No such file or directory|executable file not found).*$"
+    r"|^.*Command 'nvidia-smi' not found.*$"
+)
+# "GPU 0000:0F:00.0: Unknown Error", "GPU0000:0F:00.0: ...", "GPU1: 0000:34:00.0: ...", "GPU1: GPU is lost. ...".
+_HANDLE = re.compile(
+    r"Unable to determine the device handle for (?:the )?GPU\s?"
+    r"(?:(?P<index>\d{1,3})(?=:\s|:$))?:?\s*(?P<bdf>(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])?"
+    r":?\s*(?P<words>[^.\n]*)"
+)
+_LIBRARY = re.compile(r"NVML library version:\s*(?P<version>\d[\d.]*)")
+_INFOROM = re.compile(r"(?i)infoROM is corrupted at gpu\s+(?P<bdf>[0-9A-Fa-f:.]+)")
+_LOST_AT = re.compile(r"(?i)GPU (?P<bdf>(?:[0-9A-Fa-f]{4,8}:)[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]).*GPU is lost")
+
+
+class SmiFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """`error` is nvidia-smi's own words; `nvml_error` the code by name; `no_devices` when it says that there are none."""
+
+    error: str | None = None
+    nvml_error: str | None = None
+    library_version: str | None = None
+    missing: bool = False
+    no_devices: bool = False
+    gpus: list[Gpu] = []
+    line: int | None = None
+
+
+def parse_failure(text: str, source: str = SOURCE) -> SmiFailure:
+    """What of the text reports a failure; nothing set when none does."""
+    gpus = [*_handles(text, source), *_inforom(text, source)]
+    library = _LIBRARY.search(text)
+    for pattern, name in _STARTS:
+        if match := pattern.search(text):
+            return SmiFailure(
+                error=_sentence(text, match.start()),
+                nvml_error=name,
+                library_version=library["version"] if library else None,
+                gpus=gpus,
+                line=_line(text, match.start()),
+            )
+    if match := _NOT_THERE.search(text):
+        return SmiFailure(error=match[0].strip()[:400], missing=True, line=_line(text, match.start()))
+    no_devices = _NO_DEVICES.search(text)
+    handle = _HANDLE.search(text)
+    first = handle or no_devices
+    if first is None and (blocked := _WSL.search(text)):
+        return SmiFailure(
+            error=_sentence(text, blocked.start()), nvml_error="OPERATING_SYSTEM", gpus=gpus, line=_line(text, blocked.start())
+        )
+    return SmiFailure(
+        error=_sentence(text, first.start()) if first else None,
+        no_devices=no_devices is not None,
+        gpus=gpus,
+        line=_line(text, first.start()) if first else None,
+    )
+
+
+def _handles(text: str, source: str) -> list[Gpu]:
+    """GPUs whose handle the driver refuses: there, but not to be spoken to."""
+    found: list[Gpu] = []
+    for match in _HANDLE.finditer(text):
+        bdf = normal_bdf(match["bdf"])
+        index = int(match["index"]) if match["index"] else None
+        if bdf is None and index is None:
+            continue
+        fault = fault_of(match["words"]) or "UNKNOWN"
+        quoted = Evidence(source=source, line=_line(text, match.start()), text=_sentence(text, match.start()))
+        names = ("", "lost", "errors", "reset_required")
+        found.append(
+            Gpu(
+                index=index,
+                bdf=bdf,
+                lost=fault in ("GPU_IS_LOST", "UNKNOWN") or None,
+                reset_required=True if fault == "RESET_REQUIRED" else None,
+                errors={"handle": fault},
+                evidence=dict.fromkeys(names, quoted),
+            )
+        )
+    return found
+
+
+def _inforom(text: str, source: str) -> list[Gpu]:
+    found: list[Gpu] = []
+    for match in _INFOROM.finditer(text):
+        if bdf := normal_bdf(match["bdf"].rstrip(".")):
+            quoted = Evidence(source=source, line=_line(text, match.start()), text=_sentence(text, match.start()))
+            found.append(Gpu(bdf=bdf, inforom_corrupted=True, evidence={"": quoted, "inforom_corrupted": quoted}))
+    return found
+
+
+def _line(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
+
+
+def _sentence(text: str, offset: int) -> str:
+    """The whole line at an offset."""
+    start = text.rfind("\n", 0, offset) + 1
+    end = text.find("\n", offset)
+    return text[start : end if end >= 0 else len(text)].strip()[:400]

@@ -1,0 +1,365 @@
+"""Where each fact about a GPU stands in `nvidia-smi -q` and its XML, over all drivers: one row a fact, newest name first.
+
+Paths are labels or tags from the GPU's block downwards, lower case; a shorter path matches any deeper place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gpudoctor.facts import Evidence, Gpu, GpuProcess
+from gpudoctor.knowledge.nvml_codes import FIELD_FAULTS
+from gpudoctor.probes import smi_values as values
+from gpudoctor.probes.merge_gpus import normal_bdf
+from gpudoctor.probes.smi_tree import Node, flatten
+from gpudoctor.probes.throttle import reason_of_label
+
+
+class Field(NamedTuple):
+    name: str
+    convert: values.Convert
+    paths: tuple[str, ...]
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("name", values.text, ("product_name", "product name")),
+    Field("uuid", values.text, ("uuid", "gpu uuid")),
+    Field("bdf", values.bdf, ("pci/pci_bus_id", "pci/bus id", "bus id")),
+    Field("serial", values.identifier, ("serial", "serial number")),
+    Field("device_id", values.device_id, ("pci/pci_device_id", "pci/device id")),
+    Field("minor", values.number, ("minor_number", "minor number")),
+    Field("vbios", values.identifier, ("vbios_version", "vbios version")),
+    Field("board_part_number", values.text, ("board_part_number", "board part number")),
+    Field("architecture", values.architecture, ("product_architecture", "product architecture")),
+    Field("memory_total_mib", values.mebibytes, ("fb_memory_usage/total", "memory_usage/total", "fb memory usage/total", "memory usage/total")),
+    Field("memory_used_mib", values.mebibytes, ("fb_memory_usage/used", "memory_usage/used", "fb memory usage/used", "memory usage/used")),
+    Field("memory_reserved_mib", values.mebibytes, ("fb_memory_usage/reserved", "fb memory usage/reserved")),
+    Field("bar1_total_mib", values.mebibytes, ("bar1_memory_usage/total", "bar1 memory usage/total")),
+    Field("temperature_c", values.number, ("temperature/gpu_temp", "gpu current temp", "temperature/gpu")),
+    Field("temperature_memory_c", values.number, ("temperature/memory_temp", "memory current temp")),
+    Field("temperature_slowdown_c", values.number, ("temperature/gpu_temp_slow_threshold", "gpu slowdown temp")),
+    Field("temperature_shutdown_c", values.number, ("temperature/gpu_temp_max_threshold", "gpu shutdown temp")),
+    Field("temperature_max_operating_c", values.number, ("temperature/gpu_temp_max_gpu_threshold", "gpu max operating temp")),
+    Field("temperature_margin_c", values.number, ("temperature/gpu_temp_tlimit", "gpu current t.limit temp", "gpu t.limit temp")),
+    Field("fan_pct", values.number, ("fan_speed", "fan speed")),
+    Field(
+        "power_w",
+        values.decimal,
+        (
+            "gpu_power_readings/average_power_draw",
+            "gpu_power_readings/power_draw",
+            "power_readings/power_draw",
+            "gpu_power_readings/instant_power_draw",
+            "gpu power readings/average power draw",
+            "gpu power readings/power draw",
+            "power readings/power draw",
+            "gpu power readings/instantaneous power draw",
+        ),
+    ),
+    Field(
+        "power_limit_w",
+        values.decimal,
+        (
+            "gpu_power_readings/current_power_limit",
+            "power_readings/enforced_power_limit",
+            "power_readings/power_limit",
+            "gpu power readings/current power limit",
+            "power readings/enforced power limit",
+            "power readings/power limit",
+        ),
+    ),
+    Field(
+        "power_limit_default_w",
+        values.decimal,
+        (
+            "gpu_power_readings/default_power_limit",
+            "power_readings/default_power_limit",
+            "gpu power readings/default power limit",
+            "power readings/default power limit",
+        ),
+    ),
+    Field(
+        "power_limit_min_w",
+        values.decimal,
+        ("gpu_power_readings/min_power_limit", "power_readings/min_power_limit", "gpu power readings/min power limit", "power readings/min power limit"),
+    ),
+    Field(
+        "power_limit_max_w",
+        values.decimal,
+        ("gpu_power_readings/max_power_limit", "power_readings/max_power_limit", "gpu power readings/max power limit", "power readings/max power limit"),
+    ),
+    Field("utilization_gpu_pct", values.number, ("utilization/gpu_util", "utilization/gpu")),
+    Field("utilization_memory_pct", values.number, ("utilization/memory_util", "utilization/memory")),
+    Field("sm_clock_mhz", values.number, ("clocks/sm_clock", "clocks/sm")),
+    Field("sm_clock_max_mhz", values.number, ("max_clocks/sm_clock", "max clocks/sm")),
+    Field("memory_clock_mhz", values.number, ("clocks/mem_clock", "clocks/memory")),
+    Field("memory_clock_max_mhz", values.number, ("max_clocks/mem_clock", "max clocks/memory")),
+    Field("performance_state", values.performance_state, ("performance_state", "performance state")),
+    Field("persistence_mode", values.flag, ("persistence_mode", "persistence mode")),
+    Field("compute_mode", values.compute_mode, ("compute_mode", "compute mode")),
+    Field("mig_mode", values.flag, ("mig_mode/current_mig", "mig mode/current")),
+    Field("mig_mode_pending", values.flag, ("mig_mode/pending_mig", "mig mode/pending")),
+    Field("ecc_mode", values.flag, ("ecc_mode/current_ecc", "ecc mode/current")),
+    Field("ecc_mode_pending", values.flag, ("ecc_mode/pending_ecc", "ecc mode/pending")),
+    Field("ecc_sram_threshold_exceeded", values.flag, ("aggregate/sram_threshold_exceeded", "sram threshold exceeded")),
+    Field("retired_pages_single_bit", values.number, ("multiple_single_bit_retirement/retired_count", "retired pages/single bit ecc")),
+    Field("retired_pages_double_bit", values.number, ("double_bit_retirement/retired_count", "retired pages/double bit ecc")),
+    Field(
+        "retired_pages_pending",
+        values.flag,
+        ("retired_pages/pending_blacklist", "retired_pages/pending_retirement", "retired pages/pending page blacklist", "retired pages/pending"),
+    ),
+    Field("remapped_rows_correctable", values.number, ("remapped_rows/remapped_row_corr", "remapped rows/correctable error")),
+    Field("remapped_rows_uncorrectable", values.number, ("remapped_rows/remapped_row_unc", "remapped rows/uncorrectable error")),
+    Field("remapped_rows_pending", values.flag, ("remapped_rows/remapped_row_pending", "remapped rows/pending")),
+    Field("remapped_rows_failure", values.flag, ("remapped_rows/remapped_row_failure", "remapping failure occurred")),
+    Field("remap_banks_max", values.number, ("row_remapper_histogram_max", "bank remap availability histogram/max")),
+    Field("remap_banks_high", values.number, ("row_remapper_histogram_high", "bank remap availability histogram/high")),
+    Field("remap_banks_partial", values.number, ("row_remapper_histogram_partial", "bank remap availability histogram/partial")),
+    Field("remap_banks_low", values.number, ("row_remapper_histogram_low", "bank remap availability histogram/low")),
+    Field("remap_banks_none", values.number, ("row_remapper_histogram_none", "bank remap availability histogram/none")),
+    Field("pcie_generation", values.number, ("pcie_gen/current_link_gen", "pcie generation/current")),
+    Field("pcie_generation_max", values.number, ("pcie_gen/max_link_gen", "pcie generation/max")),
+    Field("pcie_generation_device_max", values.number, ("pcie_gen/max_device_link_gen", "pcie generation/device max")),
+    Field("pcie_width", values.number, ("link_widths/current_link_width", "link width/current")),
+    Field("pcie_width_max", values.number, ("link_widths/max_link_width", "link width/max")),
+    Field("pcie_replay_count", values.number, ("pci/replay_counter", "replays since reset")),
+    Field("recovery_action", values.recovery_action, ("gpu_recovery_action", "gpu recovery action")),
+    Field("reset_required", values.flag, ("gpu_reset_status/reset_required", "gpu reset status/reset required")),
+    Field(
+        "drain_and_reset_recommended",
+        values.flag,
+        ("gpu_reset_status/drain_and_reset_recommended", "gpu reset status/drain and reset recommended"),
+    ),
+    Field("fabric_state", values.snake, ("fabric/state",)),
+    Field("fabric_status", values.snake, ("fabric/status",)),
+    Field("fabric_health", values.snake, ("fabric/health/summary",)),
+    Field("display_active", values.flag, ("display_active", "display active")),
+    Field("virtualization_mode", values.virtualization, ("gpu_virtualization_mode/virtualization_mode", "gpu virtualization mode/virtualization mode")),
+    Field("addressing_mode", values.none_or_snake, ("addressing_mode", "addressing mode")),
+    Field("gsp_firmware_version", values.text, ("gsp_firmware_version", "gsp firmware version")),
+)
+
+# Counters that drivers split ever finer: a total, else the sum of the parts that are there.
+_ECC_SUMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = tuple(
+    (
+        f"ecc_{kind}corrected_{life}",
+        (f"{life}/{old_xml}_bit/total", f"{life}/{old} bit/total"),
+        tuple(
+            path
+            for where in ("sram", "dram")
+            for path in (
+                f"{life}/{where}_{kind}correctable",
+                f"{life}/{where}_{kind}correctable_parity",
+                f"{life}/{where}_{kind}correctable_secded",
+                f"{life}/{where} {kind}correctable",
+                f"{life}/{where} {kind}correctable parity",
+                f"{life}/{where} {kind}correctable sec-ded",
+            )
+        ),
+    )
+    for kind, old_xml, old in (("", "single", "single"), ("un", "double", "double"))
+    for life in ("volatile", "aggregate")
+)
+_SRAM_AGGREGATE = tuple(
+    f"aggregate/sram{blank}uncorrectable{end}"
+    for blank, ends in (("_", ("", "_parity", "_secded")), (" ", ("", " parity", " sec-ded")))
+    for end in ends
+)
+_SKIPPED = frozenset({"mig_device", "mig device", "mig_devices", "mig devices", "processes", "supported_clocks", "supported clocks", "accounted_processes"})
+_HEALTH = (
+    ("bandwidth", "bandwidth", ("full", "n/a", "")),
+    ("route_recovery_in_progress", "route recovery in progress", ("false", "no", "n/a", "")),
+    ("route_unhealthy", "route unhealthy", ("false", "no", "n/a", "")),
+    ("access_timeout_recovery", "access timeout recovery", ("false", "no", "n/a", "")),
+    ("incorrect_configuration", "incorrect configuration", ("false", "none", "no", "n/a", "")),
+)
+_LINE_LIMIT = 400
+
+
+def gpu_of(node: Node, index: int | None, source: str) -> Gpu:
+    """The facts of one GPU's block; what is not in it stays unknown."""
+    leaves = flatten(node, _SKIPPED)
+    known: dict[str, Any] = {}
+    errors: dict[str, str] = {}
+    evidence: dict[str, Evidence] = {}
+    if node.line:
+        evidence[""] = quote(source, node)
+
+    def note(name: str, value: Any, leaf: Node) -> None:
+        if value is not None:
+            known[name] = value
+            evidence[name] = quote(source, leaf)
+
+    for field in FIELDS:
+        for path in field.paths:
+            leaf = leaves.get(path)
+            if leaf is None:
+                continue
+            value = field.convert(leaf.value)
+            if value is not None:
+                note(field.name, value, leaf)
+                break
+            if (fault := values.fault_of(leaf.value)) in FIELD_FAULTS and fault is not None:
+                errors.setdefault(field.name, fault)
+                evidence.setdefault(field.name, quote(source, leaf))
+    for name, totals, parts in (*_ECC_SUMS, ("ecc_sram_uncorrected_aggregate", (), _SRAM_AGGREGATE)):
+        _add_sum(name, totals, parts, leaves, note)
+    _add_throttle(node, note)
+    _add_fabric_health(leaves, known, note)
+    _add_limits(leaves, known, note)
+    if (bdf := normal_bdf(node.value)) and "bdf" not in known:
+        known["bdf"] = bdf
+    known["processes"] = _processes(node)
+    known["mig_devices"] = _mig_devices(node, known.get("mig_mode"))
+    return finish(index, known, errors, evidence)
+
+
+def finish(index: int | None, known: dict[str, Any], errors: dict[str, str], evidence: dict[str, Evidence]) -> Gpu:
+    """A GPU of what was read; fields that have a value have no error, and faults of the whole device are said as such."""
+    errors = {name: fault for name, fault in errors.items() if known.get(name) is None}
+    faults = set(errors.values())
+    if errors:
+        first = next(iter(errors))
+        evidence.setdefault("errors", evidence.get(first, Evidence(source="nvidia-smi")))
+    if "GPU_IS_LOST" in faults:
+        known["lost"] = True
+        evidence["lost"] = evidence[next(name for name, fault in errors.items() if fault == "GPU_IS_LOST")]
+    elif known:
+        known.setdefault("lost", False)
+    if "RESET_REQUIRED" in faults:
+        known["reset_required"] = True
+    if "CORRUPTED_INFOROM" in faults:
+        known["inforom_corrupted"] = True
+    present = {name: value for name, value in known.items() if value is not None}
+    return Gpu(index=index, errors=errors, evidence=evidence, **present)
+
+
+def quote(source: str, node: Node) -> Evidence:
+    return Evidence(source=source, line=node.line or None, text=" ".join(node.text.split())[:_LINE_LIMIT])
+
+
+def _add_sum(name: str, totals: tuple[str, ...], parts: tuple[str, ...], leaves: dict[str, Node], note: Any) -> None:
+    for path in totals:
+        if (leaf := leaves.get(path)) and (total := values.number(leaf.value)) is not None:
+            note(name, total, leaf)
+            return
+    found = [(number, leaf) for path in parts if (leaf := leaves.get(path)) and (number := values.number(leaf.value)) is not None]
+    if found:
+        # quote the part that counted something
+        largest = max(found, key=lambda pair: pair[0])
+        note(name, sum(number for number, _ in found), largest[1])
+
+
+def _add_throttle(node: Node, note: Any) -> None:
+    section = node.child(
+        "clocks_event_reasons", "clocks_throttle_reasons", "clocks event reasons", "clocks throttle reasons"
+    )
+    if section is None:
+        loose = [leaf for leaf in _walk(node) if reason_of_label(leaf.name) and values.plain(leaf.value) in ("active", "not active")]
+        section = Node(name="", children=loose) if loose else None
+    if section is None:
+        return
+    active: list[str] = []
+    seen: Node | None = None
+    answered = False
+    for leaf in _walk(section):
+        label = leaf.name.removeprefix("clocks_event_reason_").removeprefix("clocks_throttle_reason_")
+        state = values.plain(leaf.value)
+        answered = answered or state in ("active", "not active")
+        reason = reason_of_label(label)
+        if state == "active" and reason and reason not in active:
+            active.append(reason)
+            if seen is None or reason.startswith("hw_") or reason == "sw_thermal":
+                seen = leaf
+    if answered:
+        note("throttle_reasons", active, seen or section)
+
+
+def _walk(node: Node) -> list[Node]:
+    found: list[Node] = []
+    for child in node.children:
+        if child.name in _SKIPPED:
+            continue
+        found.append(child)
+        found += _walk(child)
+    return found
+
+
+def _add_fabric_health(leaves: dict[str, Node], known: dict[str, Any], note: Any) -> None:
+    """Without a summary, health is what the single lines say: the bad ones, or healthy when all that answer are good."""
+    if known.get("fabric_health") is not None:
+        return
+    bad: list[str] = []
+    quoted: Node | None = None
+    for tag, label, good in _HEALTH:
+        leaf = leaves.get(f"fabric/health/{tag}") or leaves.get(f"fabric/health/{label}")
+        word = values.plain(leaf.value) if leaf else "n/a"
+        if leaf is None or word == "n/a":
+            continue
+        quoted = quoted or leaf
+        if word not in good:
+            bad.append(tag if tag != "bandwidth" else "degraded_bandwidth")
+            quoted = leaf
+    if quoted is not None:
+        note("fabric_health", ", ".join(bad) or "healthy", quoted)
+
+
+# A newer driver gives thresholds as margins below the limit: limit = temperature + margin - offset.
+_MARGINS = (
+    ("temperature_shutdown_c", ("temperature/gpu_temp_max_tlimit_threshold", "gpu shutdown t.limit temp", "gpu shutdown t.limit specification temp", "gpu shutdown specification t.limit temp")),
+    ("temperature_slowdown_c", ("temperature/gpu_temp_slow_tlimit_threshold", "gpu slowdown t.limit temp", "gpu slowdown t.limit specification temp", "gpu slowdown specification t.limit temp")),
+    ("temperature_max_operating_c", ("temperature/gpu_temp_max_gpu_tlimit_threshold", "gpu max operating t.limit temp", "gpu max operating t.limit specification temp", "gpu max operating specification t.limit temp")),
+)
+
+
+def _add_limits(leaves: dict[str, Node], known: dict[str, Any], note: Any) -> None:
+    now, margin = known.get("temperature_c"), known.get("temperature_margin_c")
+    if now is None or margin is None:
+        return
+    for name, paths in _MARGINS:
+        leaf = next((leaves[path] for path in paths if path in leaves), None)
+        if known.get(name) is None and leaf is not None and (offset := values.number(leaf.value)) is not None:
+            note(name, now + margin - offset, leaf)
+
+
+def _processes(node: Node) -> list[GpuProcess] | None:
+    """The process list; None where there is none or it could not be read, which is not the same as an empty one."""
+    section = node.child("processes")
+    if section is None:
+        return None
+    if not section.children:
+        return [] if values.plain(section.value) in ("none", "") else None
+    found: list[GpuProcess] = []
+    for item in section.children:
+        if item.name == "process_info":
+            process = _process({child.name: child.value for child in item.children}.get)
+        elif item.name == "process id":
+            process = _process({"pid": item.value, **{child.name: child.value for child in item.children}}.get)
+        else:
+            continue
+        if process is not None:
+            found.append(process)
+    return found
+
+
+def _process(get: Any) -> GpuProcess | None:
+    pid = values.number(get("pid") or "")
+    if pid is None:
+        return None
+    name = values.text(get("process_name") or get("name") or "")
+    return GpuProcess(
+        pid=pid,
+        name=name if name and name != "[Not Found]" else None,
+        kind=values.text(get("type") or ""),
+        memory_used_mib=values.mebibytes(get("used_memory") or get("used gpu memory") or ""),
+    )
+
+
+def _mig_devices(node: Node, mig_mode: bool | None) -> int | None:
+    direct = [child for child in node.children if child.name == "mig device"]
+    section = node.child("mig_devices", "mig devices")
+    below = [child for child in section.children if child.name in ("mig_device", "mig device")] if section else []
+    if direct or below:
+        return len(direct or below)
+    return 0 if mig_mode is False or section is not None and values.plain(section.value) == "none" and mig_mode else None

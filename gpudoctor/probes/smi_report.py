@@ -1,0 +1,80 @@
+"""`nvidia-smi -q` and `nvidia-smi -q -x`: versions in the head and one block a GPU.
+
+    Driver Version                            : 535.161.08
+    CUDA Version                              : 12.2
+    Attached GPUs                             : 8
+    GPU 00000000:19:00.0
+        Product Name                          : NVIDIA H100 80GB HBM3
+
+`-q -d SECTION` prints the same head with one section a GPU; a pasted piece may lack the head or the GPU's line.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpudoctor.facts import Evidence, Gpu
+from gpudoctor.probes import smi_values as values
+from gpudoctor.probes.smi_fields import gpu_of, quote
+from gpudoctor.probes.smi_tree import Node, gpu_nodes, parse_q, parse_xml
+
+_HEAD = frozenset({"driver version", "kmd version", "cuda version", "cuda umd version", "timestamp", "attached gpus", "gpu"})
+
+
+class SmiReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What one output of nvidia-smi tells. `gpus` is None where it tells nothing of GPUs."""
+
+    gpus: list[Gpu] | None = None
+    driver_version: str | None = None
+    cuda_version: str | None = None
+    library_version: str | None = None
+    evidence: dict[str, Evidence] = {}
+
+
+def parse_q_report(text: str, source: str = "nvidia-smi -q") -> SmiReport:
+    """The facts of `nvidia-smi -q`, whole or in part."""
+    root = parse_q(text)
+    nodes = gpu_nodes(root)
+    if not nodes:
+        nodes = _implicit(root)
+    return _report(root, nodes, source)
+
+
+def parse_xml_report(text: str, source: str = "nvidia-smi -q -x") -> SmiReport:
+    """The facts of `nvidia-smi -q -x`, also of a document that ends early."""
+    root = parse_xml(text)
+    return _report(root.child("nvidia_smi_log") or root, gpu_nodes(root), source)
+
+
+def _implicit(root: Node) -> list[Node]:
+    """Fields that stand without a GPU's line above them (`-q -d ECC | grep ...`) are those of one GPU."""
+    loose = [child for child in root.children if child.name not in _HEAD]
+    if not loose:
+        return []
+    gpu = Node(name="gpu", children=loose)
+    facts = gpu_of(gpu, None, "")
+    known = [name for name in facts.__struct_fields__ if name not in ("evidence", "lost", "errors", "index")]
+    return [gpu] if any(getattr(facts, name) is not None for name in known) or facts.errors else []
+
+
+def _report(log: Node, nodes: list[Node], source: str) -> SmiReport:
+    evidence: dict[str, Evidence] = {}
+    versions: dict[str, str] = {}
+    for field, names in (
+        ("driver_version", ("driver_version", "kmd_version", "driver version", "kmd version")),
+        ("cuda_version", ("cuda_version", "cuda_umd_version", "cuda version", "cuda umd version")),
+    ):
+        node = log.child(*names)
+        if node is not None and (version := values.text(node.value)):
+            versions[field] = version
+            evidence[field] = quote(source, node)
+    whole = _is_whole(log, nodes)
+    gpus = [gpu_of(node, index if whole else None, source) for index, node in enumerate(nodes)]
+    return SmiReport(gpus=gpus or None, evidence=evidence, **versions)
+
+
+def _is_whole(log: Node, nodes: list[Node]) -> bool:
+    """Whether every GPU is shown, so that its place is its index: not with `-i N`, nor in a shortened paste."""
+    attached = log.child("attached_gpus", "attached gpus")
+    count = values.number(attached.value) if attached else None
+    return count == len(nodes)

@@ -1,0 +1,171 @@
+"""nvidia-smi's words as values: numbers with their units dropped, modes as booleans, and the words that mean there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from gpudoctor.probes.merge_gpus import normal_bdf
+
+# What stands where a value could not be had, lower case and without brackets, and the NVML code that it renders.
+_FAULT_WORDS = {
+    "err!": "UNKNOWN",
+    "unknown error": "UNKNOWN",
+    "gpu is lost": "GPU_IS_LOST",
+    "gpu requires reset": "RESET_REQUIRED",
+    "reset required": "RESET_REQUIRED",
+    "gpu access blocked by the operating system": "OPERATING_SYSTEM",
+    "insufficient external power": "INSUFFICIENT_POWER",
+    "corrupted inforom": "CORRUPTED_INFOROM",
+    "interrupt request issue": "IRQ_ISSUE",
+    "timeout": "TIMEOUT",
+    "driver not loaded": "DRIVER_NOT_LOADED",
+}
+_NO_VALUE = frozenset(
+    {
+        "",
+        "n/a",
+        "na",
+        "none",
+        "not supported",
+        "not available",
+        "not found",
+        "unknown",
+        "insufficient permissions",
+        "no data",
+        "function not found",
+        "requested functionality has been deprecated",
+        "argument version mismatch",
+        "not ready",
+        "in use by another client",
+    }
+)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_ON = frozenset({"enabled", "on", "yes", "active", "1", "true"})
+_OFF = frozenset({"disabled", "off", "no", "not active", "0", "false"})
+
+
+def plain(text: str) -> str:
+    """Lower case, without the brackets of `--query-gpu` and with single blanks."""
+    return " ".join(text.strip().strip("[]").lower().split())
+
+
+def fault_of(text: str) -> str | None:
+    """The NVML code by name that the words stand for, when they report a fault."""
+    return _FAULT_WORDS.get(plain(text))
+
+
+def is_value(text: str) -> bool:
+    """Whether the words are a value at all."""
+    return plain(text) not in _NO_VALUE and fault_of(text) is None
+
+
+def text(value: str) -> str | None:
+    return value.strip() if is_value(value) else None
+
+
+def number(value: str) -> int | None:
+    """The whole number that the words begin with: 34 of "34 C", 16 of "16x"."""
+    match = _NUMBER.match(value.strip()) if is_value(value) else None
+    return round(float(match[0])) if match else None
+
+
+def decimal(value: str) -> float | None:
+    match = _NUMBER.match(value.strip()) if is_value(value) else None
+    return float(match[0]) if match else None
+
+
+def mebibytes(value: str) -> int | None:
+    """MiB; nvidia-smi before 331 called them MB. GiB and KiB are converted."""
+    amount = decimal(value)
+    if amount is None:
+        return None
+    unit = value.strip().lower()
+    factor = 1024.0 if unit.endswith(("gib", "gb")) else 1 / 1024 if unit.endswith(("kib", "kb")) else 1.0
+    return round(amount * factor)
+
+
+def flag(value: str) -> bool | None:
+    word = plain(value)
+    return True if word in _ON else False if word in _OFF else None
+
+
+def identifier(value: str) -> str | None:
+    """A serial number or version; all zeros is what virtual GPUs tell instead of one."""
+    known = text(value)
+    return known if known and known.strip("0.") else None
+
+
+def bdf(value: str) -> str | None:
+    return normal_bdf(value)
+
+
+def device_id(value: str) -> str | None:
+    """"10de:20b2" of 0x20B210DE: nvidia-smi puts the device before the vendor."""
+    match = re.fullmatch(r"(?:0x)?([0-9a-fA-F]{4})([0-9a-fA-F]{4})", value.strip())
+    return f"{match[2]}:{match[1]}".lower() if match else None
+
+
+def architecture(value: str) -> str | None:
+    """The name as the facts have it: "Ada Lovelace" is ada."""
+    known = text(value)
+    return known.lower().split()[0] if known else None
+
+
+def compute_mode(value: str) -> str | None:
+    """default, exclusive_process, exclusive_thread or prohibited."""
+    word = plain(value).replace("_", " ")
+    if word == "default":
+        return "default"
+    if word in ("e. process", "exclusive process"):
+        return "exclusive_process"
+    if word in ("e. thread", "exclusive thread"):
+        return "exclusive_thread"
+    return "prohibited" if word == "prohibited" else None
+
+
+def virtualization(value: str) -> str | None:
+    word = plain(value).replace("-", "").replace(" ", "_")
+    return {"none": "none", "passthrough": "passthrough", "vgpu": "vgpu", "host_vgpu": "host_vgpu"}.get(
+        word, "host_vsga" if word == "host_vsga" else None
+    )
+
+
+def recovery_action(value: str) -> str | None:
+    """NVML's name of the action: nvidia-smi says Reset for gpu_reset and Reboot for node_reboot."""
+    word = plain(value)
+    known = {
+        "none": "none",
+        "reset": "gpu_reset",
+        "gpu reset": "gpu_reset",
+        "reboot": "node_reboot",
+        "node reboot": "node_reboot",
+        "drain p2p": "drain_p2p",
+        "drain and reset": "drain_and_reset",
+        "drain p2p and reset": "drain_and_reset",
+        "recover imex domain": "recover_imex_domain",
+        "bus reset": "bus_reset",
+        "system reboot": "system_reboot",
+    }
+    if word in known:
+        return known[word]
+    return word.replace(" ", "_") if is_value(value) else None
+
+
+def snake(value: str) -> str | None:
+    """Words of a state as the facts write them: "In Progress" is in_progress."""
+    return plain(value).replace(" ", "_") if is_value(value) else None
+
+
+def none_or_snake(value: str) -> str | None:
+    """As `snake`, where None is a state of its own."""
+    return "none" if plain(value) == "none" else snake(value)
+
+
+def performance_state(value: str) -> str | None:
+    known = text(value)
+    return known if known and re.fullmatch(r"P\d{1,2}", known) else None
+
+
+Convert = Callable[[str], Any]

@@ -1,0 +1,133 @@
+"""`nvidia-smi topo -m`: how GPUs and NICs reach one another.
+
+            GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity   GPU NUMA ID
+    GPU0     X      NV18    PXB     0-47,96-143     0               N/A
+
+Columns are parted by tabs, or by blanks where a terminal was copied; the head may carry underline codes. Before driver
+515 network cards had their own names (mlx5_0) as columns.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpudoctor.facts import Evidence, Topology, TopologyLink
+from gpudoctor.sources.answers import Source, Status
+from gpudoctor.sources.requests import NVIDIA_SMI_TOPO
+
+NAME = "topology"
+TIMEOUT_SECONDS = 8.0
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\x1b\(B|(?<=\s)\[4m|\[0m")
+_KIND = re.compile(r"^(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|C2C|N/A|DIS|NS|OK|CNS|GNS|TNS)$")
+_DEVICE = re.compile(r"^(?:GPU\d+|NIC\d+|[a-zA-Z][\w-]*_?\d[\w]*)$")
+_AFFINITY = re.compile(r"^(?:N/A|\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)$")
+_NIC = re.compile(r"^\s*(NIC\d+):\s*(\S+)\s*$")
+
+
+def probe(source: Source) -> Topology | None:
+    """Topology; live only where a driver is loaded, since the command then has something to say."""
+    if source.kind == "live" and source.stat("/proc/driver/nvidia/version").status is Status.NOT_FOUND:
+        return None
+    answer = source.run(*NVIDIA_SMI_TOPO, timeout=TIMEOUT_SECONDS)
+    return parse_topology(answer.stdout, answer.request) if answer.status is Status.OK else None
+
+
+def parse_topology(text: str, source: str = "nvidia-smi topo -m") -> Topology | None:
+    """The matrix; None where there is none. Rows that are missing leave only their pairs with one another unknown."""
+    lines = [_ESCAPES.sub("", line).rstrip() for line in text.splitlines()]
+    head = next((place for place, line in enumerate(lines) if _is_head(line)), None)
+    if head is None:
+        return None
+    columns = _devices(lines[head])
+    titles = _titles(lines[head])
+    kinds: dict[tuple[str, str], str] = {}
+    evidence = {"": Evidence(source=source, line=head + 1, text=" ".join(lines[head].split()))}
+    cpu: dict[str, str] = {}
+    numa: dict[str, str] = {}
+    rows: list[str] = []
+    nics: dict[str, str] = {}
+    for place, line in enumerate(lines[head + 1 :], head + 2):
+        if match := _NIC.match(line):
+            nics[match[1]] = match[2]
+            continue
+        name, cells, rest = _row(line, columns)
+        if name is None:
+            continue
+        rows.append(name)
+        for column, kind in zip(columns, cells, strict=False):
+            if kind != "X" and column != name:
+                kinds.setdefault(_pair(name, column, columns), kind)
+        evidence[name] = Evidence(source=source, line=place, text=" ".join(line.split()))
+        for title, value in zip(titles, rest, strict=False):
+            if value and title == "cpu":
+                cpu[name] = value
+            elif value and value != "N/A" and title == "numa":
+                numa[name] = value
+    if not rows:
+        return None
+    devices = columns + [name for name in rows if name not in columns]
+    gpus = [name for name in devices if re.fullmatch(r"GPU\d+", name)]
+    return Topology(
+        gpus=gpus,
+        nics=[name for name in devices if name not in gpus],
+        nic_names=nics or None,
+        links=[TopologyLink(a=a, b=b, kind=kind) for (a, b), kind in kinds.items()],
+        cpu_affinity=cpu or None,
+        numa_affinity=numa or None,
+        evidence=evidence,
+    )
+
+
+def _pair(a: str, b: str, order: list[str]) -> tuple[str, str]:
+    """A pair in the order of the columns, so that it is found once."""
+    place = {name: index for index, name in enumerate(order)}
+    return (a, b) if place.get(a, 999) <= place.get(b, 999) else (b, a)
+
+
+def _is_head(line: str) -> bool:
+    words = line.split()
+    return len(words) > 0 and words[0].startswith("GPU") and bool(_DEVICE.match(words[0])) and (
+        len(words) == 1 or not _KIND.match(words[1])
+    )
+
+
+def _devices(head: str) -> list[str]:
+    found: list[str] = []
+    for word in head.split():
+        if word in ("CPU", "NUMA") or not _DEVICE.match(word):
+            break
+        found.append(word)
+    return found
+
+
+def _titles(head: str) -> list[str]:
+    """What stands right of the matrix, in order."""
+    known = (("CPU Affinity", "cpu"), ("NUMA Affinity", "numa"), ("GPU NUMA ID", "gpu_numa"))
+    present = [(head.find(title), word) for title, word in known if title in head]
+    return [word for _, word in sorted(present)]
+
+
+def _row(line: str, columns: list[str]) -> tuple[str | None, list[str], list[str]]:
+    """A row's device, its kinds, and what follows them."""
+    if "\t" in line:
+        cells = [cell.strip() for cell in line.split("\t")]
+    else:
+        cells = line.split()
+    if not cells or not _DEVICE.match(cells[0]):
+        return None, [], []
+    kinds: list[str] = []
+    for cell in cells[1 : len(columns) + 1]:
+        if not _KIND.match(cell):
+            break
+        kinds.append(cell)
+    if not kinds:
+        return None, [], []
+    rest = cells[1 + len(kinds) :] if len(kinds) == len(columns) else []
+    if "\t" in line:
+        rest = _without_padding(rest)
+    return cells[0], kinds, [cell if _AFFINITY.match(cell) else "" for cell in rest]
+
+
+def _without_padding(cells: list[str]) -> list[str]:
+    """nvidia-smi puts two tabs after a short NUMA node: an empty cell that is no column. A first empty cell is one: no affinity."""
+    return [cell for place, cell in enumerate(cells) if cell or place == 0]
