@@ -1,0 +1,14 @@
+"""Probes: raw evidence in, typed facts out. A probe is a module with NAME, `probe(source)`, and pure `parse_*` functions.
+
+`probe(source)` returns its group's value (GROUP, by default NAME), or `Facts` where it knows fields of several groups, or
+`None` when it learnt nothing. It never raises for what a machine or a text does; if it does, only that probe is lost.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from gpudoctor.probes import driver, host, kernel_state, pci
+
+# In report order. Of two probes that know the same field, the earlier one holds.
+PROBES: tuple[ModuleType, ...] = (host, pci, driver, kernel_state)

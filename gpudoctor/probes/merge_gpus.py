@@ -1,0 +1,59 @@
+"""Matches two lists of GPUs (NVML's and nvidia-smi's) item by item."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from gpudoctor.facts import Gpu
+
+_BDF = re.compile(r"(?i)^(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?$")
+
+
+def normal_bdf(text: str | None) -> str | None:
+    """A PCI address as 0000:3b:00.0, from 3b:00.0, 00000000:3B:00.0 or 0000:3b:00; `None` when it is none."""
+    match = _BDF.match((text or "").strip().removeprefix("PCI:"))
+    if match is None:
+        return None
+    domain = int(match[1] or "0", 16)
+    return f"{domain:04x}:{int(match[2], 16):02x}:{int(match[3], 16):02x}.{match[4] or '0'}"
+
+
+def same_gpu(a: Gpu, b: Gpu) -> bool:
+    """Whether two entries are the same GPU: by address, else by UUID, else by index."""
+    a_bdf, b_bdf = normal_bdf(a.bdf), normal_bdf(b.bdf)
+    if a_bdf and b_bdf:
+        return a_bdf == b_bdf
+    if a.uuid and b.uuid:
+        return a.uuid == b.uuid
+    return a.index == b.index
+
+
+def merge_gpu_lists(first: list[Gpu], second: list[Gpu]) -> list[Gpu]:
+    """`first`, each completed by its match in `second`; GPUs that only `second` has come after."""
+    left = list(second)
+    merged: list[Gpu] = []
+    for gpu in first:
+        match = next((other for other in left if same_gpu(gpu, other)), None)
+        if match is not None:
+            left.remove(match)
+            gpu = _completed(gpu, match)
+        merged.append(gpu)
+    return merged + left
+
+
+def _completed(gpu: Gpu, other: Gpu) -> Gpu:
+    taken: dict[str, Any] = {}
+    evidence = dict(gpu.evidence)
+    for name in gpu.__struct_fields__:
+        value = getattr(other, name)
+        if name in ("evidence", "errors", "index") or value is None or getattr(gpu, name) is not None:
+            continue
+        taken[name] = value
+        if name in other.evidence:
+            evidence[name] = other.evidence[name]
+    if "" in other.evidence:
+        evidence.setdefault("", other.evidence[""])
+    return msgspec.structs.replace(gpu, **taken, errors={**other.errors, **gpu.errors}, evidence=evidence)
