@@ -56,7 +56,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 def run(arguments: list[str]) -> int:
     """Runs one command. Never raises and never shows a traceback."""
     try:
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        _prepare_streams()
         code = app(args=arguments, prog_name="gpudoctor", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else exit_codes.PASSED
@@ -73,6 +73,16 @@ def run(arguments: list[str]) -> int:
         return exit_codes.PIPE_CLOSED
     except Exception as error:
         return _crashed(error)
+
+
+def _prepare_streams() -> None:
+    """Output never fails for an odd locale or a closed stream."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller: `>&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _usage(error: Exception) -> GpudoctorError:

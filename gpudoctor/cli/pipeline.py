@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpudoctor.engine.load import RuleSet
     from gpudoctor.sources import Source
 
+_LONGEST_SECONDS = 86_400.0
 PROFILES = ("host", "container", "training", "ci")
 
 
@@ -57,6 +58,10 @@ def gather(source: Source, request: Request) -> tuple[Facts, list[ProbeRun]]:
     from gpudoctor.probes.run import run_probes
 
     _check_areas(request.areas)
+    if not 0 < request.deadline_seconds <= _LONGEST_SECONDS:
+        raise GpudoctorError(
+            f"--deadline {request.deadline_seconds:g}: out of range", "seconds, more than 0 and at most a day"
+        )
     progress = Progress()
     on_progress: Callable[[str, bool], None] | None = progress if source.kind == "live" else None
     try:
