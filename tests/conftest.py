@@ -1,9 +1,54 @@
-"""Options of the whole test run."""
+"""Options of the whole test run, the markers, and the fixtures that hand out real parts."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+from tests.testbed import cuda, nvml, real_parts
+from tests.testbed.cuda import FakeCuda
+from tests.testbed.nvml import FakeNvml
+from tests.testbed.smi import GenuineSmi
+
+REQUIRE_REAL = "GPUDOCTOR_REQUIRE_REAL"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files instead of comparing")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """`real("lspci", "dkms")` names the programs a test needs; where one is missing the test skips, or fails in CI."""
+    names = tuple(name for marker in item.iter_markers("real") for name in marker.args)
+    missing = real_parts.missing(names)
+    if missing:
+        reason = f"real part not installed: {', '.join(missing)} (.ci/install-real-parts installs it)"
+        if os.environ.get(REQUIRE_REAL) == "1":
+            pytest.fail(f"{REQUIRE_REAL}=1, but {reason}", pytrace=False)
+        pytest.skip(reason)
+    if item.get_closest_marker("gpu") and not Path("/proc/driver/nvidia/version").exists():
+        pytest.skip("needs an NVIDIA GPU with a loaded driver")
+
+
+@pytest.fixture(scope="session")
+def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> FakeNvml:
+    """The fake NVML library: `fake_nvml.scenario({...})` is the environment for a program that should see it."""
+    return nvml.build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture(scope="session")
+def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
+    """The fake CUDA driver library, used like `fake_nvml`."""
+    return cuda.build(tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(g, marks=pytest.mark.real(f"nvidia-smi-{g}"), id=f"smi{g}") for g in real_parts.SMI_GENERATIONS],
+)
+def genuine_smi(request: pytest.FixtureRequest, fake_nvml: FakeNvml) -> Iterator[GenuineSmi]:
+    """Each genuine nvidia-smi generation in turn, on the fake NVML."""
+    yield GenuineSmi(request.param, fake_nvml)
