@@ -345,6 +345,7 @@ class Xid(Fact, frozen=True, kw_only=True):
     severity: str | None = None  # critical, error, warning, info: by the number and by what the line's words say
     decoded: str | None = None  # what the rest of the line says, as a sentence
     vendor_action: str | None = None  # the vendor's action class, in words
+    last_time: str | None = None  # time of a burst's last line
 
 
 class SXid(Fact, frozen=True, kw_only=True):
@@ -359,6 +360,8 @@ class SXid(Fact, frozen=True, kw_only=True):
     meaning: str | None = None  # from the catalogue; so are the next ones
     advice: str | None = None
     weight: str | None = None  # critical, error, warning, info: the line's severity word before the table
+    boot: int | None = None  # 0 this boot, -1 the one before
+    last_time: str | None = None
 
 
 class KernelEvent(Fact, frozen=True, kw_only=True):
@@ -372,6 +375,8 @@ class KernelEvent(Fact, frozen=True, kw_only=True):
     process: str | None = None
     pid: int | None = None
     count: int = 1
+    boot: int | None = None  # 0 this boot, -1 the one before
+    last_time: str | None = None
 
 
 class NvrmMessage(Fact, frozen=True, kw_only=True):
@@ -382,6 +387,9 @@ class NvrmMessage(Fact, frozen=True, kw_only=True):
     time: str | None = None
     text: str = ""
     count: int = 1
+    boot: int | None = None  # 0 this boot, -1 the one before
+    seconds: float | None = None  # since boot, where the log has it
+    last_time: str | None = None
 
 
 class Kernel(Fact, frozen=True, kw_only=True):
