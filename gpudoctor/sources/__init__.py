@@ -1,0 +1,38 @@
+"""Where raw evidence comes from: the live machine, a recording of it, files from a ticket, pasted text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpudoctor.sources.answers import Source
+from gpudoctor.sources.recorder import Recorder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Recorder", "Source", "open_live", "open_paths", "open_text"]
+
+
+def open_live(root: str | None = None) -> Source:
+    """This machine; `root` is where the host's file system is mounted when this runs in a container."""
+    from gpudoctor.sources.live import LiveSource
+
+    return LiveSource(root)
+
+
+def open_paths(paths: list[Path], interesting: Any = None) -> Source:
+    """A recording, or files from a ticket (also a directory or archive of them), together as one source.
+
+    `interesting` is a compiled RE2 pattern over bytes that huge logs are thinned with. Raises GpudoctorError for what
+    cannot be read or is not recognised.
+    """
+    from gpudoctor.sources.opening import open_all
+
+    return open_all(paths, interesting)
+
+
+def open_text(text: str, name: str = "pasted text") -> Source:
+    """What a user pasted: outputs of commands in it answer the same requests as a live machine."""
+    from gpudoctor.sources.text import open_paste
+
+    return open_paste(text, name)

@@ -27,6 +27,7 @@ class FileAnswer(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     text: str = ""  # decoded as UTF-8 with replacement, capped
     truncated: bool = False
+    filtered_by: str | None = None  # the `grep` pattern of a pasted `grep PATTERN FILE`: other lines are not known
     line_numbers: list[int] | None = None  # original line numbers when lines were left out
 
 
@@ -34,6 +35,7 @@ class ListAnswer(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     status: Status
     names: list[str] = []  # sorted
+    filtered_by: str | None = None  # the glob or grep pattern of a paste: names that do not match it are not known
 
 
 class CommandAnswer(msgspec.Struct, frozen=True, kw_only=True):

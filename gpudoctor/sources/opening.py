@@ -1,0 +1,164 @@
+"""Opens what somebody attached to a ticket: recordings, files of other tools, directories and archives of those."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpudoctor.errors import GpudoctorError
+from gpudoctor.facts import Document
+from gpudoctor.sources import content, recording
+from gpudoctor.sources.archive import ArchiveLimits, open_members
+from gpudoctor.sources.content import Content
+from gpudoctor.sources.foreign.reading import Reading, read_content
+from gpudoctor.sources.foreign.sosreport import request_of_member
+from gpudoctor.sources.stored import Answers, StoredSource
+
+FILES_LIMIT = 20_000
+DEPTH_LIMIT = 16
+_ARCHIVE_LIMITS = ArchiveLimits(members=200_000, member_bytes=1 << 40, total_bytes=16 << 30)
+_HINT = "Supported: recordings of `gpudoctor collect`, nvidia-bug-report.log, nvidia-smi output, kernel logs, lspci and more."
+
+
+def open_all(paths: Sequence[Path], interesting: Any = None) -> StoredSource:
+    """One source over all of `paths`. Raises GpudoctorError, naming every path that cannot be used."""
+    if not paths:
+        raise GpudoctorError("no evidence was given", hint="Name a recording or a file with --from.")
+    opened: list[StoredSource] = []
+    problems: list[GpudoctorError] = []
+    for path in paths:
+        try:
+            opened.append(_open(path, interesting))
+        except GpudoctorError as error:
+            problems.append(error)
+    if problems:
+        first = problems[0]
+        others = tuple(error.message for error in problems[1:])
+        raise GpudoctorError(first.message, hint=first.hint, details=(*first.details, *others))
+    return opened[0] if len(opened) == 1 else _joined(opened)
+
+
+def _joined(sources: Sequence[StoredSource]) -> StoredSource:
+    answers = Answers()
+    for source in sources:
+        answers.merge(source.answers)
+    return StoredSource(
+        "foreign",
+        ", ".join(source.name for source in sources),
+        answers,
+        now=max(source.now() for source in sources),
+        documents=[document for source in sources for document in source.documents()],
+        unrecognised=[name for source in sources for name in source.unrecognised],
+    )
+
+
+def _open(path: Path, interesting: Any) -> StoredSource:
+    try:
+        about = path.stat()
+    except (OSError, ValueError) as error:
+        raise GpudoctorError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if stat.S_ISDIR(about.st_mode):
+        if recording.is_recording_directory(path):
+            return recording.open_directory(path)
+        return _source(path, _directory_readings(path, interesting), about.st_mtime)
+    if not stat.S_ISREG(about.st_mode):
+        raise GpudoctorError(f"cannot read {path}: not a regular file")
+    if about.st_size == 0:
+        raise GpudoctorError(f"{path} is empty", hint=_HINT)
+    try:
+        opened = content.open_file(path)
+    except OSError as error:
+        raise GpudoctorError(f"cannot read {path}: {error.strerror or error}") from error
+    if _is_tar(opened.head):
+        if recording.is_recording_archive(path):
+            return recording.open_archive(path)
+        return _source(path, _archive_readings(path, interesting), about.st_mtime)
+    if opened.head.startswith(b"PK\x03\x04"):
+        return _source(path, _zip_readings(path, interesting), about.st_mtime)
+    return _source(path, iter([read_content(opened, interesting)]), about.st_mtime, single=True)
+
+
+def _is_tar(head: bytes) -> bool:
+    return len(head) >= 265 and head[257:262] == b"ustar"
+
+
+def _source(path: Path, readings: Iterator[Reading], modified: float, *, single: bool = False) -> StoredSource:
+    answers = Answers()
+    documents: list[Document] = []
+    unrecognised: list[str] = []
+    for reading in readings:
+        if reading.problem is not None:
+            unrecognised.append(f"{reading.name}: {reading.problem}")
+        answers.merge(reading.answers)
+        documents += reading.documents
+    if not answers and not documents:
+        if single:
+            raise GpudoctorError(
+                f"{path}: {unrecognised[0].split(': ', 1)[-1] if unrecognised else 'not recognised'}", hint=_HINT
+            )
+        shown = tuple(unrecognised[:20])
+        raise GpudoctorError(f"{path}: nothing in it is recognised", hint=_HINT, details=shown)
+    return StoredSource("foreign", path.name, answers, now=modified, documents=documents, unrecognised=unrecognised)
+
+
+def _directory_readings(path: Path, interesting: Any) -> Iterator[Reading]:
+    """Every regular file below a directory, in sorted order; links are not followed."""
+    count = 0
+    for folder, folders, names in os.walk(path, followlinks=False):
+        folders.sort()
+        below = Path(folder).relative_to(path)
+        if len(below.parts) >= DEPTH_LIMIT:
+            folders.clear()
+        for name in sorted(names):
+            place = Path(folder) / name
+            count += 1
+            if count > FILES_LIMIT:
+                raise GpudoctorError(f"{path}: more than {FILES_LIMIT} files")
+            try:
+                if not stat.S_ISREG(place.lstat().st_mode):
+                    continue
+                opened = content.open_file(place)
+            except OSError as error:
+                yield Reading(name=str(below / name), problem=error.strerror or str(error))
+                continue
+            opened.name = str(below / name)
+            yield _read_member(opened, interesting)
+
+
+def _archive_readings(path: Path, interesting: Any) -> Iterator[Reading]:
+    read = 0
+    for name, member, file in open_members(path, _ARCHIVE_LIMITS, strict=False):
+        read += member.size
+        if read > _ARCHIVE_LIMITS.total_bytes:
+            raise GpudoctorError(f"{path}: more than {_ARCHIVE_LIMITS.total_bytes >> 30} GiB when unpacked")
+        yield _read_member(Content(name, _envelope_in_archive(file, name)), interesting)
+
+
+def _envelope_in_archive(file: Any, name: str) -> Any:
+    """A compressed member of an archive, such as a rotated log; streams of tar cannot be rewound, so by its name."""
+    import gzip
+    import lzma
+
+    if name.endswith(".gz"):
+        return gzip.GzipFile(fileobj=file)
+    return lzma.LZMAFile(file) if name.endswith(".xz") else file
+
+
+def _zip_readings(path: Path, interesting: Any) -> Iterator[Reading]:
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist()[:FILES_LIMIT]:
+                if not member.is_dir():
+                    with archive.open(member) as file:
+                        yield _read_member(Content(member.filename, file), interesting)
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError) as error:
+        raise GpudoctorError(f"{path}: damaged or protected zip file: {error}") from error
+
+
+def _read_member(opened: Content, interesting: Any) -> Reading:
+    return read_content(opened, interesting, request_of_member(opened.name))

@@ -1,0 +1,102 @@
+"""Makes pasted text plain: no terminal codes, Markdown, quoting or odd spaces; lines that a terminal wrapped are joined.
+
+Every line keeps its number in what the user pasted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import msgspec
+
+_ANSI = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_()#][0-9A-Za-z]?|\x9b[0-?]*[ -/]*[@-~]"
+)
+# What is left of a colour code when the escape character got lost on the way: "[01;31m", "[K".
+_ANSI_REST = re.compile(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\u200b-\u200f\u2060\ufeff\u202a-\u202e]")
+_BACKSPACE = re.compile(r"[^\x08\n]\x08")
+_SAME = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u3000": " ", "\u2009": " ", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2028": "\n"})  # fmt: skip
+_FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[\w+. -]*$")
+_DETAILS = re.compile(r"^[ \t]*</?(?:details|summary|pre|code|p|br|div)\b[^>]*>[ \t]*$", re.IGNORECASE)
+_QUOTE = re.compile(r"^[ \t]{0,3}>[ ]?(?![>])")
+_ENTITIES = (("&gt;", ">"), ("&lt;", "<"), ("&quot;", '"'), ("&#39;", "'"), ("&nbsp;", " "), ("&amp;", "&"))
+_TABLE_EDGE = re.compile(r"[|+]\s*$|^\s*[|+]")
+# A line that starts something of its own is no continuation.
+_STARTS_ANEW = re.compile(
+    r"^\s*$|^\s*[-*•]\s|^\s{4,}\S+\s*:|^\[|^<\d>|^[A-Z][a-z]{2} [ \d]\d \d\d:|^\d{4}-\d\d-\d\d|^(?:kern|user|daemon)\s*:|^\S*[$#%❯]\s|^>>> |^\s*[|+]|^(?:kernel|NVRM|nvidia\S*):"
+    r"|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d |^[A-Z][A-Z_0-9]+=|^ii |^\S+:\d+:\d+|^GPU \d+: |^Traceback|^\s+(?:at|File) |^(?:ERROR|WARNING|INFO|Error|Warning)\b|^\w+Error: "
+)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line, and its 1-based number in the paste."""
+
+    number: int
+    text: str
+
+
+def clean(text: str) -> list[Line]:
+    """The plain lines of a paste, wrapped ones joined."""
+    return joined(plain_lines(text))
+
+
+def plain_lines(text: str) -> list[Line]:
+    """The lines without terminal codes, Markdown and quoting; as many as in the paste."""
+    text = text.replace("\r\n", "\n").translate(_SAME)
+    while _BACKSPACE.search(text):
+        text = _BACKSPACE.sub("", text)
+    text = _ANSI_REST.sub("", _ANSI.sub("", text))
+    if "&gt;" in text or "&quot;" in text or "&lt;" in text:
+        for entity, character in _ENTITIES:
+            text = text.replace(entity, character)
+    lines = [_CONTROL.sub("", _last_painted(line)).rstrip() for line in text.split("\n")]
+    if _is_quoted(lines):
+        lines = [_QUOTE.sub("", line) for line in lines]
+    fenced = any(_FENCE.match(line) for line in lines)
+    lines = ["" if _FENCE.match(line) or (fenced and _DETAILS.match(line)) else line for line in lines]
+    return [Line(number, line) for number, line in enumerate(lines, 1)]
+
+
+def _last_painted(line: str) -> str:
+    """A progress bar repaints its line with carriage returns: the last text is what was seen."""
+    if "\r" not in line:
+        return line
+    return next((part for part in reversed(line.split("\r")) if part.strip()), "")
+
+
+def _is_quoted(lines: list[str]) -> bool:
+    """Whether this is a quoted mail or comment rather than a few `> ` prompts."""
+    filled = [line for line in lines if line.strip()]
+    quoted = sum(1 for line in filled if _QUOTE.match(line) and not line.startswith(">>>"))
+    return len(filled) >= 3 and quoted * 10 >= len(filled) * 9
+
+
+def joined(lines: list[Line]) -> list[Line]:
+    """Joins what a terminal of 60 to 250 columns broke: lines of exactly its width, of which there are none longer."""
+    width = _terminal_width(lines)
+    if width is None:
+        return lines
+    result: list[Line] = []
+    grows = False
+    for line in lines:
+        if grows and not _STARTS_ANEW.match(line.text) and not _TABLE_EDGE.search(line.text):
+            before = result.pop()
+            # Trailing blanks are lost in copying, so a line one short of the width broke at a space.
+            gap = " " if len(lines[line.number - 2].text) < width else ""
+            result.append(Line(before.number, before.text + gap + line.text))
+        else:
+            result.append(line)
+        grows = width - 1 <= len(line.text) <= width and not _TABLE_EDGE.search(line.text)
+    return result
+
+
+def _terminal_width(lines: list[Line]) -> int | None:
+    lengths = Counter(len(line.text) for line in lines if not _TABLE_EDGE.search(line.text))
+    longest = max(lengths, default=0)
+    if not 60 <= longest <= 250:
+        return None
+    full = lengths[longest]
+    # One line at the maximum proves nothing, unless it is a usual width.
+    return longest if full >= 3 or (full >= 1 and longest in (80, 100, 120, 132)) else None

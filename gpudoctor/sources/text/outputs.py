@@ -1,0 +1,157 @@
+"""A block of a paste (a command and its output) as answers to the canonical requests."""
+
+from __future__ import annotations
+
+import re
+
+from gpudoctor.sources import requests as known
+from gpudoctor.sources.answers import CommandAnswer, Status
+from gpudoctor.sources.foreign import nvidia_smi
+from gpudoctor.sources.stored import Answers
+from gpudoctor.sources.text import places, values
+from gpudoctor.sources.text.blocks import Block
+from gpudoctor.sources.text.clean import Line
+from gpudoctor.sources.text.requests_of import meaning
+from gpudoctor.sources.text.shell import Invocation, parse
+
+_NOT_FOUND = re.compile(
+    r"(?:^|[:\s])(?P<program>[\w.+/-]+): (?:command )?not found\b|^[Cc]ommand '(?P<ubuntu>[\w.+-]+)' not found|^zsh: command not found: (?P<zsh>\S+)"
+    r"|bash: (?P<bash>[\w./+-]+): No such file or directory|'(?P<windows>[\w.-]+)' is not recognized|program '(?P<old>[\w.+-]+)' is currently not installed"
+)
+_FAILED = re.compile(
+    r"^(?:\S+: )?(?:error|fatal|ERROR|FATAL|Error|E)[:!]\s|^\S+: ERROR: |Error response from daemon|Operation not permitted|[Pp]ermission denied|Failed to |Cannot connect to|"
+    r"could not be found|^modinfo: ERROR|^modprobe: (?:ERROR|FATAL)|cannot access|cannot open|No such file or directory"
+)
+
+
+def answers_of(block: Block) -> Answers:
+    """What a block with a command answers. A command elsewhere (container, other host) says nothing of this machine."""
+    answers = Answers()
+    if block.command is None or block.line is None:
+        return answers
+    if block.python:
+        return answers  # see values.python_session: all of a session is one answer
+    found = parse(block.command)
+    lines = _own_lines(block)
+    if block.container:
+        for invocation in found[:1]:
+            answers.add(_command(("docker-run", *invocation.argv), lines))
+        return answers
+    if len(found) == 1:
+        _one(answers, found[0], lines, block.line)
+    elif len(found) > 1 and all(invocation.elsewhere is None for invocation in found):
+        _several(answers, found, lines, block.line)
+    elif found:
+        answers.add(_command((found[0].elsewhere or "several", *found[0].argv), lines))
+    return answers
+
+
+def _own_lines(block: Block) -> list[Line]:
+    """The output up to two blank lines in a row, behind which something else begins."""
+    lines = block.trimmed()
+    for i in range(len(lines) - 1):
+        if not lines[i].text.strip() and not lines[i + 1].text.strip():
+            return lines[:i]
+    return lines
+
+
+def _several(answers: Answers, found: list[Invocation], lines: list[Line], prompt: Line) -> None:
+    """`a; b`: a line for each where the numbers agree, else only what one of them prints alone."""
+    filled = [line for line in lines if line.text.strip()]
+    if len(filled) == len(found):
+        for invocation, line in zip(found, filled, strict=True):
+            _one(answers, invocation, [line], prompt)
+    else:
+        answers.add(_command(("several", *found[0].argv), lines))
+
+
+def _one(answers: Answers, invocation: Invocation, lines: list[Line], prompt: Line) -> None:
+    argv = invocation.argv
+    if invocation.elsewhere is not None:
+        answers.add(_command((invocation.elsewhere, *argv), lines))
+        return
+    meant = meaning(argv)
+    missing = _missing_program(argv[0], lines)
+    if missing:
+        for request in meant.requests:
+            answers.add(_command(request, lines, status=Status.NOT_FOUND))
+        return
+    if places.add(answers, invocation, lines) or values.add(answers, invocation, lines, prompt):
+        return
+    filtered = " && ".join(p for p in (meant.filtered_by, invocation.filtered_by) if p) or None
+    shown = _shown(invocation, lines)
+    if shown is None:
+        answers.add(_command(argv, lines, partial=True, filtered_by=filtered))
+        return
+    for request in meant.requests:
+        answers.add(
+            _command(
+                request,
+                shown,
+                partial=meant.partial or invocation.cut,
+                filtered_by=filtered,
+                status=_status(request, shown),
+            )
+        )
+
+
+def _shown(invocation: Invocation, lines: list[Line]) -> list[Line] | None:
+    """The command's own lines; none for a count of zero; None where the pipe rewrote them."""
+    if invocation.counted:
+        return [] if [line.text.strip() for line in lines] == ["0"] and invocation.filtered_by else None
+    if (
+        invocation.awk is not None
+        and invocation.argv[0] in ("dpkg", "dpkg-query")
+        and re.search(r"\$2\W+\$3", invocation.awk)
+    ):
+        return [Line(line.number, f"ii  {line.text.strip()}") for line in lines]
+    if invocation.rewritten:
+        return None
+    if invocation.numbered:
+        return [Line(line.number, re.sub(r"^\d+[:-]", "", line.text)) for line in lines]
+    return lines
+
+
+def _missing_program(name: str, lines: list[Line]) -> bool:
+    """Whether the shell did not find this program."""
+    for line in lines[:3]:
+        match = _NOT_FOUND.search(line.text)
+        if match is not None:
+            said = next(group for group in match.groups() if group)
+            return said.rsplit("/", 1)[-1] in (name, f"{name}.exe")
+    return False
+
+
+def _status(request: tuple[str, ...], lines: list[Line]) -> Status:
+    text = "\n".join(line.text for line in lines[:20])
+    if request[0] == "nvidia-smi":
+        return Status.FAILED if nvidia_smi.is_error(text) else Status.OK
+    if request in (known.DMESG, known.JOURNAL_KERNEL, known.SYSLOG):
+        first = lines[0].text if lines else ""
+        return (
+            Status.FAILED
+            if re.match(r"dmesg: |journalctl: |Hint: You are currently not seeing", first)
+            else Status.OK
+        )
+    if request[0] in ("modprobe",):
+        return Status.FAILED if lines else Status.OK
+    return Status.FAILED if any(_FAILED.search(line.text) for line in lines[:3]) else Status.OK
+
+
+def _command(
+    argv: tuple[str, ...],
+    lines: list[Line],
+    *,
+    status: Status = Status.OK,
+    partial: bool = False,
+    filtered_by: str | None = None,
+) -> CommandAnswer:
+    text = "\n".join(line.text for line in lines)
+    return CommandAnswer(
+        argv=argv,
+        status=status,
+        stdout=text,
+        truncated=partial,
+        filtered_by=filtered_by,
+        line_numbers=[line.number for line in lines],
+    )

@@ -1,0 +1,383 @@
+"""Recognises shell prompts in a paste, and the command behind each."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+# A few signs (#, >, +, a bare line) stand before prose and output as well: after those only these programs count.
+PROGRAMS = frozenset(
+    [
+        "nvidia-smi",
+        "nvidia-smi.exe",
+        "nvidia-settings",
+        "nvidia-debugdump",
+        "nvidia-persistenced",
+        "nvidia-modprobe",
+        "nvidia-container-cli",
+        "nvidia-ctk",
+        "nvidia-bug-report.sh",
+        "nvidia-detect",
+        "nvcc",
+        "nvtop",
+        "nvitop",
+        "gpustat",
+        "dcgmi",
+        "nv-hostengine",
+        "deviceQuery",
+        "bandwidthTest",
+        "cuda-gdb",
+        "ncu",
+        "nsys",
+        "dmesg",
+        "journalctl",
+        "uname",
+        "lspci",
+        "lsmod",
+        "modinfo",
+        "modprobe",
+        "insmod",
+        "rmmod",
+        "depmod",
+        "dkms",
+        "mokutil",
+        "dpkg",
+        "dpkg-query",
+        "apt",
+        "apt-get",
+        "apt-cache",
+        "aptitude",
+        "rpm",
+        "dnf",
+        "yum",
+        "zypper",
+        "pacman",
+        "apk",
+        "emerge",
+        "ubuntu-drivers",
+        "update-initramfs",
+        "dracut",
+        "mkinitcpio",
+        "gcc",
+        "cc",
+        "make",
+        "ldconfig",
+        "ldd",
+        "ls",
+        "cat",
+        "head",
+        "tail",
+        "grep",
+        "egrep",
+        "zgrep",
+        "fgrep",
+        "find",
+        "stat",
+        "file",
+        "readlink",
+        "realpath",
+        "less",
+        "more",
+        "env",
+        "printenv",
+        "export",
+        "echo",
+        "set",
+        "unset",
+        "id",
+        "whoami",
+        "groups",
+        "ulimit",
+        "free",
+        "df",
+        "du",
+        "mount",
+        "lsblk",
+        "fuser",
+        "lsof",
+        "ps",
+        "top",
+        "htop",
+        "kill",
+        "pkill",
+        "pgrep",
+        "uptime",
+        "nproc",
+        "lscpu",
+        "numactl",
+        "taskset",
+        "hostname",
+        "hostnamectl",
+        "cut",
+        "awk",
+        "sed",
+        "sort",
+        "date",
+        "last",
+        "who",
+        "systemctl",
+        "service",
+        "loginctl",
+        "systemd-detect-virt",
+        "snap",
+        "docker",
+        "docker-compose",
+        "podman",
+        "nerdctl",
+        "ctr",
+        "crictl",
+        "runc",
+        "buildah",
+        "singularity",
+        "apptainer",
+        "enroot",
+        "lxc",
+        "incus",
+        "pct",
+        "kubectl",
+        "oc",
+        "helm",
+        "k3s",
+        "microk8s",
+        "minikube",
+        "srun",
+        "sbatch",
+        "sinfo",
+        "squeue",
+        "scontrol",
+        "sacct",
+        "salloc",
+        "slurmd",
+        "nvidia-docker",
+        "python",
+        "python3",
+        "python2",
+        "pip",
+        "pip3",
+        "conda",
+        "mamba",
+        "uv",
+        "poetry",
+        "torchrun",
+        "accelerate",
+        "deepspeed",
+        "mpirun",
+        "mpiexec",
+        "horovodrun",
+        "jupyter",
+        "ollama",
+        "vllm",
+        "ibstat",
+        "ibstatus",
+        "ibv_devinfo",
+        "ibv_devices",
+        "ip",
+        "ifconfig",
+        "ethtool",
+        "ibdev2netdev",
+        "rdma",
+        "show_gids",
+        "perfquery",
+        "mst",
+        "mlxconfig",
+        "mlxlink",
+        "all_reduce_perf",
+        "ib_write_bw",
+        "ping",
+        "nc",
+        "ss",
+        "curl",
+        "wget",
+        "ssh",
+        "scp",
+        "sudo",
+        "su",
+        "bash",
+        "sh",
+        "zsh",
+        "cd",
+        "chmod",
+        "chown",
+        "mkdir",
+        "rm",
+        "cp",
+        "mv",
+        "ln",
+        "touch",
+        "source",
+        "reboot",
+        "shutdown",
+        "watch",
+        "time",
+        "timeout",
+        "module",
+        "ml",
+        "grub-mkconfig",
+        "update-grub",
+        "bootctl",
+        "efibootmgr",
+        "sensors",
+        "ipmitool",
+        "dmidecode",
+        "smartctl",
+        "sysctl",
+        "xrandr",
+        "glxinfo",
+        "vulkaninfo",
+        "prime-select",
+        "gdb",
+        "strace",
+        "wsl",
+        "wsl.exe",
+        "powershell",
+        "lact",
+        "tee",
+        "xargs",
+        "which",
+        "whereis",
+        "type",
+        "command",
+        "getent",
+    ]
+)
+_WORD = r"(?P<command>\S.*)"
+_ENVIRONMENTS = r"(?:\([\w.@/-]+\)\s*)*"
+_CLOCK = r"(?:\[?\d\d:\d\d(?::\d\d)?\]?\s+)?"
+_CERTAIN = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"^{_CLOCK}{_ENVIRONMENTS}(?P<user>[\w.-]+)@(?P<host>[\w.-]+)[: ][^#$%>❯|=]{{0,100}}?\s?[#$%❯](?:\s+|(?=[a-z])){_WORD}$",
+        rf"^{_CLOCK}{_ENVIRONMENTS}(?P<user>[\w.-]+)@(?P<host>[\w.-]+):[~/][^#$%>❯|=]{{0,100}}>\s*{_WORD}$",
+        rf"^{_ENVIRONMENTS}\[(?P<user>[\w.-]+)@(?P<host>[\w.-]+)[^\]]{{0,100}}\]\s?[#$%]\s*{_WORD}$",
+        rf"^{_ENVIRONMENTS}(?:sh|bash|ash|zsh|dash)-[\d.]+[#$]\s*{_WORD}$",
+        rf"^{_ENVIRONMENTS}(?P<host>[A-Za-z][\w.-]*):[~/][\w./~-]*\s?[#$]\s+{_WORD}$",
+        rf"^PS [A-Za-z]:\\[^>]*>\s*{_WORD}$",
+        rf"^[A-Za-z]:\\[^>|]*>\s*{_WORD}$",
+        rf"^{_CLOCK}{_ENVIRONMENTS}[$❯]\s+{_WORD}$",
+        rf"^{_CLOCK}{_ENVIRONMENTS}(?:~|/[\w./-]*)\s?[#$]\s+{_WORD}$",
+    )
+)
+_LIKELY = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"^{_ENVIRONMENTS}[#%>]\s*{_WORD}$",
+        rf"^\++\s+{_WORD}$",
+        rf"^{_ENVIRONMENTS}➜\s+\S+(?:\s+git:\(\S+\))?(?:\s+✗)?\s+{_WORD}$",
+        rf"^{_ENVIRONMENTS}(?:λ|»|\S{{1,30}}[$❯])\s*{_WORD}$",
+        rf"^(?:[-*] |\d+[.)] |#+ )?(?:[Oo]utput (?:of|from) |[Rr]unning |[Rr]esult of |[Cc]ommand: )?[`*]{{1,3}}{_WORD}$",
+    )
+)
+_EMPTY = re.compile(
+    rf"^{_CLOCK}{_ENVIRONMENTS}(?:[\w.-]+@[\w.-]+[: ][^#$%>❯|=]{{0,100}}?[#$%❯]|\[[\w.-]+@[\w.-]+[^\]]{{0,100}}\]\s?[#$%]|[$❯]|(?:sh|bash)-[\d.]+[#$])\s*$"
+)
+_PYTHON = re.compile(r"^(?:>>> ?|In \[\d+\]: ?)(?P<code>.*)$")
+_PYTHON_MORE = re.compile(r"^(?:\.\.\. ?|\s+\.\.\.: ?)(?P<code>.*)$")
+# A command alone on its line, perhaps as a heading, with nothing that a sentence would have.
+_BARE = re.compile(
+    r"^\s{0,3}(?:#+ |[-*] |\d+[.)] )?(?:[Oo]utput (?:of|from) |[Rr]esult of )?[`*\"']{0,3}(?P<command>(?:sudo )?(?:"
+    r"nvidia-smi(?:\.exe)?(?: (?:-[\w-]+(?:[= ][\w.,]+)?|topo|nvlink|dmon|pmon|mig))*"
+    r"|lspci(?: -[\w]+(?: [\w:.]+)?)*|lsmod|dmesg(?: -[\w-]+)*|uname -\w+|dkms status|mokutil --sb-state|modinfo nvidia|ldconfig -p|nvcc (?:--version|-V)|gcc --version"
+    r"|journalctl(?: -[\w-]+(?: -?\w+)?)+|cat /[\w./-]+|docker (?:info|version|--version)|systemctl status [\w@.-]+|pip3? (?:list|freeze)|dpkg -l|rpm -qa|env|free -\w|df -h(?: /\S+)?"
+    r"|ulimit -\w|ls(?: -\w+)? /dev/nvidia\*?|ip a(?:ddr)?|ibstat|sinfo(?: -\w+)?|scontrol show node(?: \S+)?|kubectl (?:get|describe) [\w /.-]+|nvidia-ctk --version|snap list"
+    r")(?P<pipe> \| (?:grep|egrep|head|tail|less)\b[^.!?]*)?)[`*\"']{0,3}(?: output)?:?[`*]{0,3}\s*$"
+)
+_CONTAINER_HOST = re.compile(r"[0-9a-f]{12}")
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """A line with a command. `container`: the prompt's host name is a container's."""
+
+    command: str
+    python: bool = False
+    container: bool = False
+    host: str | None = None
+
+
+def prompt(line: str) -> Prompt | None:
+    """The command in a line that is a prompt with one; an empty command for a prompt alone; None for any other line."""
+    python = _PYTHON.match(line)
+    if python is not None:
+        return Prompt(python["code"], python=True)
+    for pattern in _CERTAIN:
+        match = pattern.match(line)
+        if match is not None and _is_command(match["command"]):
+            host = match.groupdict().get("host")
+            return Prompt(match["command"], container=bool(host and _CONTAINER_HOST.fullmatch(host)), host=host)
+    for pattern in _LIKELY:
+        match = pattern.match(line)
+        if match is not None and _starts_with_program(match["command"].strip("`*: ")):
+            return Prompt(match["command"].strip("`*: "))
+    if _EMPTY.match(line):
+        return Prompt("")
+    bare = _BARE.match(line)
+    return Prompt(bare["command"].strip("`*\"': ")) if bare is not None else None
+
+
+def python_more(line: str) -> str | None:
+    """The code of a continuation line of the Python prompt."""
+    match = _PYTHON_MORE.match(line)
+    return match["code"] if match is not None else None
+
+
+def _is_command(text: str) -> bool:
+    """Whether something typed could be it: not an amount of money, a percentage or a lone sign."""
+    return re.match(r"[A-Za-z_./~\"'({!][^=\s]*|[A-Z_][A-Z0-9_]*=", text) is not None
+
+
+def _starts_with_program(text: str) -> bool:
+    words = text.split()
+    while words and (words[0] in ("sudo", "time") or re.fullmatch(r"[A-Z_][A-Z0-9_]*=\S*", words[0])):
+        words.pop(0)
+    if not words:
+        return False
+    name = words[0].rsplit("/", 1)[-1]
+    if name not in PROGRAMS:
+        return False
+    # "# date of purchase", "> time is short": prose has no options, and its words follow each other.
+    return len(words) == 1 or name not in _ALSO_WORDS or words[1].startswith(("-", "/", "$", "'", '"'))
+
+
+_ALSO_WORDS = frozenset(
+    [
+        "date",
+        "time",
+        "make",
+        "find",
+        "set",
+        "head",
+        "tail",
+        "file",
+        "more",
+        "less",
+        "last",
+        "type",
+        "command",
+        "watch",
+        "free",
+        "top",
+        "kill",
+        "source",
+        "sort",
+        "cut",
+        "module",
+        "service",
+        "id",
+        "who",
+        "which",
+        "export",
+        "cat",
+        "mount",
+        "uptime",
+        "su",
+        "rm",
+        "reboot",
+        "date",
+        "module",
+        "ls",
+        "ip",
+        "docker",
+        "python",
+        "env",
+    ]
+)
