@@ -8,7 +8,41 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from gpudoctor.probes import driver, host, kernel_state, pci
+from gpudoctor.probes import (
+    container,
+    cuda,
+    dcgm,
+    driver,
+    frameworks,
+    host,
+    kernel_state,
+    kubernetes,
+    nccl,
+    network,
+    nvidia_smi,
+    nvml,
+    pci,
+    runtime,
+    slurm,
+    topology,
+)
 
 # In report order. Of two probes that know the same field, the earlier one holds.
-PROBES: tuple[ModuleType, ...] = (host, pci, driver, kernel_state)
+PROBES: tuple[ModuleType, ...] = (
+    host,
+    pci,
+    driver,
+    nvml,
+    nvidia_smi,
+    kernel_state,
+    topology,
+    cuda,
+    frameworks,
+    nccl,
+    network,
+    dcgm,
+    container,
+    runtime,
+    kubernetes,
+    slurm,
+)

@@ -100,8 +100,14 @@ def detect(source: Source) -> Detection:
             return Detection(True, "docker", Evidence(source="/.dockerenv", text="/.dockerenv exists"))
     if overlay and own_processes and root is not None:
         return Detection(True, "oci", quote(mounts, root[1]))
-    known = marker is not None and (mounts.status is Status.OK or namespace is not None)
+    known = marker is not None and (mounts.status is Status.OK or namespace is not None or _has_host_disk(source))
     return Detection(False if known else None)
+
+
+def _has_host_disk(source: Source) -> bool:
+    """A disk with kernels and an init system is a host's, also when it is seen below --root."""
+    kernels = any(re.match(r"\d+\.\d+", name) for name in source.list("/lib/modules").names)
+    return kernels and bool(exists(source, "/usr/lib/systemd/systemd") or exists(source, "/sbin/init"))
 
 
 def _strong_sign(source: Source) -> Detection | None:
@@ -129,6 +135,9 @@ def _strong_sign(source: Source) -> Detection | None:
     if variable is not None and variable != "wsl":
         kind = _CONTAINER_ENV.get(variable, variable)
         return Detection(True, kind, Evidence(source="/proc/1/environ", text=f"container={variable}"))
+    own = source.env("container")
+    if own and own != "wsl":
+        return Detection(True, _CONTAINER_ENV.get(own, own), Evidence(source="env", text=f"container={own}"))
     for name, kind in (("APPTAINER_CONTAINER", "apptainer"), ("SINGULARITY_CONTAINER", "apptainer")):
         value = source.env(name)
         if value:

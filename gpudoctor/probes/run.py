@@ -102,7 +102,10 @@ def _put(probe: ModuleType, source: Source, results: queue.SimpleQueue[tuple[Pro
 
 
 def run_probe(probe: ModuleType, source: Source) -> tuple[ProbeRun, object]:
-    """One probe's facts (None: it learnt nothing) and how it fared; never raises."""
+    """One probe's facts (None: it learnt nothing) and how it fared; never raises.
+
+    A probe that learnt only about other groups (NVML's error, but no GPU) has not answered for its own.
+    """
     started = time.monotonic()
     observed = ObservedSource(source)
     try:
@@ -113,21 +116,18 @@ def run_probe(probe: ModuleType, source: Source) -> tuple[ProbeRun, object]:
         return ProbeRun(name=probe.NAME, state=ProbeState.CRASHED, seconds=seconds, problems=[words]), None
     if isinstance(value, Fact) and not knows_something(value):
         value = None
-    if value is None:
-        state = (
-            ProbeState.TIMED_OUT
-            if observed.timed_out
-            else ProbeState.DENIED
-            if observed.denied
-            else ProbeState.NO_EVIDENCE
-        )
-    else:
+    answered = value is not None and not (isinstance(value, Facts) and getattr(value, group_of(probe)) is None)
+    if answered:
         state = ProbeState.PARTIAL if observed.timed_out or observed.denied else ProbeState.OK
+    elif observed.timed_out:
+        state = ProbeState.TIMED_OUT
+    else:
+        state = ProbeState.DENIED if observed.denied else ProbeState.NO_EVIDENCE
     run = ProbeRun(
         name=probe.NAME,
         state=state,
         seconds=time.monotonic() - started,
-        problems=list(observed.problems(with_failures=value is None)),
+        problems=list(observed.problems(with_failures=not answered)),
     )
     return run, value
 

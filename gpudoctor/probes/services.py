@@ -105,3 +105,20 @@ def _pasted(source: Source, unit: str) -> Service:
             if said(answer) and answer.text.strip():
                 return parse_is_active(answer.text)._replace(evidence=quote(answer, 0))
     return Service()
+
+
+_CLOCK_TICKS = 100  # USER_HZ, fixed at 100 for programs on all of Linux's architectures that have NVIDIA GPUs
+
+
+def started_at(source: Source, running: Service) -> float | None:
+    """When a running service's process was started, in seconds since the epoch."""
+    if running.pid is None:
+        return None
+    stat = read_text(source, f"/proc/{running.pid}/stat")
+    uptime = read_text(source, "/proc/uptime")
+    # The second field is the program's name in brackets and may hold anything: count from its end.
+    fields = stat.rsplit(")", 1)[-1].split() if stat else []
+    if len(fields) < 20 or not fields[19].isdigit() or not uptime:
+        return None
+    match = re.match(r"\d+(?:\.\d+)?", uptime)
+    return source.now() - float(match[0]) + int(fields[19]) / _CLOCK_TICKS if match else None

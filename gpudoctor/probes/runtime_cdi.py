@@ -1,0 +1,110 @@
+"""CDI specifications: which devices they offer, and whether the files they name are still there."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpudoctor.facts import Evidence
+from gpudoctor.probes.ask import is_machine, said
+from gpudoctor.probes.collect import Collected, quote
+from gpudoctor.sources import requests
+from gpudoctor.sources.answers import Source, Status
+
+DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
+_FILES_LIMIT = 400  # paths looked up per specification
+
+
+class Specification(NamedTuple):
+    """`devices` as nvidia.com/gpu=0; `paths` are host files and device nodes that it injects."""
+
+    kind: str | None
+    devices: list[str]
+    paths: list[str]
+
+
+_KIND = re.compile(r'(?m)^\s*(?:- )?"?kind"?\s*:\s*"?([\w.-]+/[\w.-]+)"?')
+_NAME = re.compile(r'(?m)^\s*(?:-\s+)?(?:\{\s*)?"?name"?\s*:\s*"?([\w.:-]+)"?')
+_HOST_PATH = re.compile(r'"?hostPath"?\s*:\s*"?(/[^"\s,}]+)"?')
+_NODE = re.compile(r'"?path"?\s*:\s*"?(/dev/[^"\s,}]+)"?')
+
+
+def parse_specification(text: str) -> Specification:
+    """Reads a CDI specification, YAML or JSON, by its lines: enough for names and paths, and safe on anything."""
+    kind = _KIND.search(text)
+    names = _device_names(text)
+    prefix = f"{kind[1]}=" if kind else ""
+    # A node's hostPath, where given, is the file on the host; else its path is.
+    paths = dict.fromkeys(_HOST_PATH.findall(text))
+    if "hostPath" not in text or not any(path.startswith("/dev/") for path in paths):
+        paths |= dict.fromkeys(_NODE.findall(text))
+    return Specification(kind[1] if kind else None, [prefix + name for name in names], list(paths))
+
+
+def _device_names(text: str) -> list[str]:
+    """Names in the list `devices:`, not those in `hooks` (hookName) or elsewhere."""
+    start = re.search(r'(?m)^\s{0,2}"?devices"?\s*:', text) or re.search(r'"devices"\s*:', text)
+    if start is None:
+        return []
+    return list(dict.fromkeys(_NAME.findall(text[start.end() :])))
+
+
+def collect_cdi(source: Source, found: Collected) -> None:
+    """Sets cdi_specs, cdi_devices, cdi_spec_version_stale and cdi_stale_paths."""
+    if not is_machine(source):
+        _collect_pasted(source, found)
+        return
+    specs: list[str] = []
+    devices: list[str] = []
+    stale: list[str] = []
+    proof: Evidence | None = None
+    known = False
+    for directory in DIRECTORIES:
+        listing = source.list(directory)
+        known = known or listing.status in (Status.OK, Status.NOT_FOUND)
+        for name in listing.names:
+            answer = source.read(f"{directory}/{name}") if name.endswith((".yaml", ".yml", ".json")) else None
+            if answer is None or answer.status is not Status.OK:
+                continue
+            specification = parse_specification(answer.text)
+            if specification.kind is None or "nvidia" not in specification.kind:
+                continue
+            specs.append(answer.path)
+            devices += specification.devices
+            missing = [
+                path for path in specification.paths[:_FILES_LIMIT] if source.stat(path).status is Status.NOT_FOUND
+            ]
+            stale += missing
+            if missing and proof is None:
+                index = next((i for i, line in enumerate(answer.text.splitlines()) if missing[0] in line), None)
+                proof = quote(answer, index)
+    if not known:
+        return
+    found.set(
+        "cdi_specs", specs, Evidence(source="/etc/cdi", text=" ".join(specs) or "no specification of NVIDIA devices")
+    )
+    found.set("cdi_devices", devices)
+    if specs:
+        found.set("cdi_stale_paths", stale, proof)
+        found.set("cdi_spec_version_stale", bool(stale), proof)
+
+
+def parse_cdi_list(text: str) -> list[str] | None:
+    """Device names of `nvidia-ctk cdi list`; `None` when it says nothing of devices."""
+    devices = re.findall(r"(?m)^\s*([\w.-]+\.[\w.-]+/[\w.-]+=[\w.:-]+)\s*$", text)
+    if devices:
+        return list(dict.fromkeys(devices))
+    return [] if re.search(r"Found 0 CDI devices", text) else None
+
+
+def _collect_pasted(source: Source, found: Collected) -> None:
+    answer = source.run(*requests.NVIDIA_CTK_CDI_LIST)
+    devices = parse_cdi_list(answer.text) if said(answer) else None
+    if devices is not None:
+        found.set("cdi_devices", devices, quote(answer, None))
+    for directory in DIRECTORIES:
+        for name in ("nvidia.yaml", "nvidia.json"):
+            spec = source.read(f"{directory}/{name}")
+            if spec.status is Status.OK and spec.text.strip():
+                found.set("cdi_specs", [spec.path], quote(spec, 0))
+                found.set("cdi_devices", parse_specification(spec.text).devices)
