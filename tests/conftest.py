@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,8 +46,10 @@ def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
 
 @pytest.fixture(
     scope="session",
-    params=[pytest.param(g, marks=pytest.mark.real(f"nvidia-smi-{g}"), id=f"smi{g}") for g in real_parts.SMI_GENERATIONS],
+    params=[
+        pytest.param(g, marks=pytest.mark.real(f"nvidia-smi-{g}"), id=f"smi{g}") for g in real_parts.SMI_GENERATIONS
+    ],
 )
-def genuine_smi(request: pytest.FixtureRequest, fake_nvml: FakeNvml) -> Iterator[GenuineSmi]:
+def genuine_smi(request: pytest.FixtureRequest, fake_nvml: FakeNvml) -> GenuineSmi:
     """Each genuine nvidia-smi generation in turn, on the fake NVML."""
-    yield GenuineSmi(request.param, fake_nvml)
+    return GenuineSmi(request.param, fake_nvml)

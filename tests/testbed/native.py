@@ -41,7 +41,9 @@ def build_shared(name: str, sources: Sequence[Path], links: Sequence[str] = ()) 
             for link in links:
                 (folder / link).unlink(missing_ok=True)
                 (folder / link).symlink_to(name)
-            (Path(scratch) / name).replace(folder / name)  # last and atomic: other test processes may be building it too
+            (Path(scratch) / name).replace(
+                folder / name
+            )  # last and atomic: other test processes may be building it too
     return folder
 
 

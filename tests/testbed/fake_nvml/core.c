@@ -66,16 +66,20 @@ int enter_system(const char *function) {
     return code;
 }
 
-int enter(const Gpu *gpu, const char *function) {
+int enter_cached(const Gpu *gpu, const char *function) {
     int code = scenario_behaviour(VARIABLE, "", function);
-    double lost = 0;
     if (code == SUCCESS && !is_initialized()) code = UNINITIALIZED;
     if (code == SUCCESS && !is_gpu(gpu)) code = INVALID_ARGUMENT;
     if (code == SUCCESS) code = device_behaviour(gpu, function);
-    if (code == SUCCESS) fact_number(gpu, "lost", "0", &lost);
-    if (lost) code = GPU_IS_LOST;
     trace(function, code);
     return code;
+}
+
+int enter(const Gpu *gpu, const char *function) {
+    double lost = 0;
+    int code = enter_cached(gpu, function);
+    if (code == SUCCESS) fact_number(gpu, "lost", "0", &lost);
+    return lost ? GPU_IS_LOST : code;
 }
 
 int get_u64(const Gpu *gpu, const char *function, const char *key, const char *fallback, double scale,

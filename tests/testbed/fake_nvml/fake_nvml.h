@@ -61,6 +61,7 @@ int fact_number(const Gpu *gpu, const char *key, const char *fallback, double *o
 
 /* What FUNCTION must return before it looks at anything: not initialised, wrong handle, lost device, err.FUNCTION. */
 int enter(const Gpu *gpu, const char *function);
+int enter_cached(const Gpu *gpu, const char *function); /* what the library still knows of a lost device */
 int enter_system(const char *function);
 
 /* What the scenario makes FUNCTION do on this device: see scenario_behaviour. */
@@ -81,12 +82,18 @@ int list_processes(const Gpu *gpu, char kind, Process *out, int size);
 int topology_between(const Gpu *a, const Gpu *b);     /* nvmlGpuTopologyLevel_t */
 unsigned nvlinks_between(const Gpu *a, const Gpu *b); /* active ones, directly or over switches */
 int nvlink_state(const Gpu *gpu, unsigned link, unsigned *active);
+int open_gpu(unsigned index, Gpu **out); /* what nvmlDeviceGetHandleByIndex does */
 void trace(const char *function, int code);
 
 /* Leaves the calling function when the device cannot answer. */
 #define BEGIN(gpu)                              \
     do {                                        \
         int code_ = enter(gpu, __func__);       \
+        if (code_ != SUCCESS) return code_;     \
+    } while (0)
+#define BEGIN_CACHED(gpu)                       \
+    do {                                        \
+        int code_ = enter_cached(gpu, __func__); \
         if (code_ != SUCCESS) return code_;     \
     } while (0)
 #define BEGIN_SYSTEM()                          \

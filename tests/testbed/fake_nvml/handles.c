@@ -11,13 +11,15 @@ int nvmlDeviceGetCount_v2(unsigned *out) { BEGIN_SYSTEM(); *out = gpu_count(); r
 int nvmlDeviceGetCount(unsigned *out) { return nvmlDeviceGetCount_v2(out); }
 
 /* A device whose scenario says lost=1 still has a handle; err.nvmlDeviceGetHandleByIndex=15 takes that away too. */
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu **out) {
-    BEGIN_SYSTEM();
-    if (index >= gpu_count()) return INVALID_ARGUMENT;
-    *out = gpu_at(index);
-    return device_behaviour(*out, __func__);
+int open_gpu(unsigned index, Gpu **out) {
+    int code = enter_system("nvmlDeviceGetHandleByIndex_v2");
+    if (code == SUCCESS && index >= gpu_count()) code = INVALID_ARGUMENT;
+    if (code == SUCCESS) code = device_behaviour(gpu_at(index), "nvmlDeviceGetHandleByIndex_v2");
+    if (code == SUCCESS) *out = gpu_at(index);
+    return code;
 }
-int nvmlDeviceGetHandleByIndex(unsigned index, Gpu **out) { return nvmlDeviceGetHandleByIndex_v2(index, out); }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu **out) { return open_gpu(index, out); }
+int nvmlDeviceGetHandleByIndex(unsigned index, Gpu **out) { return open_gpu(index, out); }
 
 static int handle_where(const char *(*property)(const Gpu *), const char *text, const char *function, Gpu **out) {
     int code = enter_system(function);
@@ -25,7 +27,7 @@ static int handle_where(const char *(*property)(const Gpu *), const char *text, 
     for (unsigned i = 0; i < gpu_count(); i++) {
         const char *own = property(gpu_at(i));
         bool equal = strcasecmp(own, text) == 0 || strcasecmp(own + 4, text) == 0; /* 0000:01:00.0 finds 00000000:01:00.0 */
-        if (equal) return nvmlDeviceGetHandleByIndex_v2(i, out);
+        if (equal) return open_gpu(i, out);
     }
     return NOT_FOUND;
 }
@@ -50,7 +52,7 @@ int nvmlDeviceGetHandleByUUID(const char *text, Gpu **out) { return handle_where
 int nvmlDeviceGetHandleBySerial(const char *text, Gpu **out) { return handle_where(serial_of, text, __func__, out); }
 
 int nvmlDeviceGetUUID(Gpu *gpu, char *out, unsigned size) { BEGIN(gpu); return copy_text(uuid_of(gpu), out, size); }
-int nvmlDeviceGetIndex(Gpu *gpu, unsigned *out) { BEGIN(gpu); *out = (unsigned)(is_mig(gpu) ? gpu->mig : gpu->index); return SUCCESS; }
+int nvmlDeviceGetIndex(Gpu *gpu, unsigned *out) { BEGIN_CACHED(gpu); *out = (unsigned)(is_mig(gpu) ? gpu->mig : gpu->index); return SUCCESS; }
 
 /* --- PCI address --- */
 
@@ -68,7 +70,7 @@ int fill_pci_info(const Gpu *gpu, PciInfo *out) {
     return SUCCESS;
 }
 
-int nvmlDeviceGetPciInfo_v3(Gpu *gpu, PciInfo *out) { BEGIN(gpu); return fill_pci_info(gpu, out); }
+int nvmlDeviceGetPciInfo_v3(Gpu *gpu, PciInfo *out) { BEGIN_CACHED(gpu); return fill_pci_info(gpu, out); }
 int nvmlDeviceGetPciInfo_v2(Gpu *gpu, PciInfo *out) { return nvmlDeviceGetPciInfo_v3(gpu, out); }
 int nvmlDeviceGetPciInfo(Gpu *gpu, PciInfo *out) { return nvmlDeviceGetPciInfo_v3(gpu, out); }
 
@@ -82,7 +84,7 @@ typedef struct {
 } PciInfoExt;
 int nvmlDeviceGetPciInfoExt(Gpu *gpu, PciInfoExt *out) {
     PciInfo plain;
-    BEGIN(gpu);
+    BEGIN_CACHED(gpu);
     if (out->version != STRUCT_VERSION(PciInfoExt, 1)) return VERSION_MISMATCH;
     fill_pci_info(gpu, &plain);
     *out = (PciInfoExt){out->version, plain.domain, plain.bus, plain.device, plain.device_id, plain.subsystem_id, 3, 2, ""};

@@ -13,12 +13,11 @@ typedef long (*Slot)(Word a, Word b, Word c, Word d);
 
 enum { SLOTS = 256 };
 
-/* (index, Gpu **out, 0x22): a handle for resetting and for the infoROM check */
+/* (index, Gpu **out, 0x22): tried before nvmlDeviceGetHandleByIndex, and must fail with the same code */
 static long handle_by_index(Word a, Word b, Word c, Word d) {
     (void)c, (void)d;
     if (a >= gpu_count()) return INVALID_ARGUMENT;
-    *(Gpu **)b = gpu_at((unsigned)a);
-    return SUCCESS;
+    return open_gpu((unsigned)a, (Gpu **)b);
 }
 
 static Gpu *gpu_with_bus_id(const char *bus_id) {
@@ -88,7 +87,7 @@ static long tlimit(Word a, Word b, Word c, Word d) { return (void)c, (void)d, on
 static const Slot slots[SLOTS] = {
     [23] = topology,            /* topo -m: common ancestor of two PCI addresses */
     /* [26]                        a log call with format strings; its answer is ignored */
-    [81] = handle_by_index,
+    [81] = handle_by_index,     /* the devices that nvidia-smi walks through */
     [108] = enforced_limit,     /* --query-gpu=enforced.power.limit */
     /* [165]                       vGPU list: any count but "not supported" is dereferenced */
     [207] = module_id,          /* 470 only; later versions call nvmlDeviceGetModuleId */
