@@ -14,10 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources import requests as known
-from gpudoctor.sources.answers import FileAnswer, StatAnswer, Status
-from gpudoctor.sources.foreign import kernel_log, nvidia_smi, small_files
+from gpudoctor.sources.answers import CommandAnswer, FileAnswer, StatAnswer, Status
+from gpudoctor.sources.foreign import nvidia_smi, small_files
 from gpudoctor.sources.foreign.answer import Found, command, file
 from gpudoctor.sources.foreign.listing import stat_of_line
 
@@ -210,7 +212,7 @@ def _command_answers(tool: str, arguments: list[str], section: Section) -> Found
         filtered = "vermagic" if "grep" in arguments else None
         return command(("modinfo", arguments[0]), text, filtered_by=filtered, lines=numbers)
     if tool == "systemctl":
-        return small_files.units(text)
+        return _units(text, section.first)
     if tool == "ibstat" and not arguments:
         return command(known.IBSTAT, text, lines=numbers)
     if tool == "dkms":
@@ -218,6 +220,15 @@ def _command_answers(tool: str, arguments: list[str], section: Section) -> Found
     if tool in ("lsmod", "nvidia-imex-ctl", "dpkg", "rpm"):
         return command((tool, *arguments), text, lines=numbers)
     return {}
+
+
+def _units(text: str, first: int) -> Found:
+    """`systemctl status` of several units, with the report's line numbers."""
+    return {
+        request: msgspec.structs.replace(answer, line_numbers=[n + first - 1 for n in answer.line_numbers or []])
+        for request, answer in small_files.units(text).items()
+        if isinstance(answer, CommandAnswer)
+    }
 
 
 def _nvidia_smi(arguments: list[str], text: str, numbers: list[int]) -> Found:
@@ -254,6 +265,3 @@ def is_history(request: object) -> bool:
     return isinstance(request, tuple) and (
         request == known.SYSLOG or (request[:3] == ("journalctl", "-k", "-b") and len(request) == 4)
     )
-
-
-__all__ = ["KIND", "is_history", "kernel_log", "recognise", "requests", "sections"]

@@ -11,7 +11,8 @@ from gpudoctor.sources.foreign.answer import Found, command
 KIND = DocumentKind.KERNEL_LOG
 
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
-_SYSLOG_TIME = r"(?:[A-Z][a-z]{2}[ ]+\d{1,2}[ ](?:\d{4}[ ])?\d\d:\d\d:\d\d(?:\.\d+)?|" + _ISO + ")"
+# Month names come in the host's language: Jun, ноя, 11月, Okt.
+_SYSLOG_TIME = r"(?:(?:[^\W\d_]{3,5}\.?|\d{1,2}月)[ ]+\d{1,2}[ ](?:\d{4}[ ])?\d\d:\d\d:\d\d(?:\.\d+)?|" + _ISO + ")"
 # [    0.000000]   [Mon Jan 20 10:18:26 2025]   <4>[  201.6]   kern  :err   : [..]   [   12.3][  T123]   [T123] ...
 DMESG_LINE = re.compile(
     rf"""^\s*(?:

@@ -11,7 +11,7 @@ from gpudoctor.sources.foreign.answer import Found, command, pick
 KIND = DocumentKind.FILE
 
 DEVICE = re.compile(
-    r"^[ \t]*(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] (?:[A-Z][\w/ .()-]*?(?: \[[0-9a-f]{4}\])?: |\"|[0-9a-f]{4}: )",
+    r"^[ \t]*(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] (?:[A-Z0-9][\w/ .()-]*?(?: \[[0-9a-f]{4}\])?: |\"|[0-9a-f]{4}: )",
     re.MULTILINE,
 )
 _DETAIL = re.compile(r"^[ \t]+\S|^[0-9a-f]{2,3}: (?:[0-9a-f]{2} ?){8,16}\s*$")

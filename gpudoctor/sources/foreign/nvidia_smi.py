@@ -12,7 +12,7 @@ from gpudoctor.sources.foreign.answer import Found, command, pick
 KIND = DocumentKind.COMMAND
 
 _XML = re.compile(r"<nvidia_smi_log\b")
-_Q = re.compile(r"^[ \t]*=+NVSMI LOG=+[ \t]*$", re.MULTILINE)
+_Q = re.compile(r"^[ \t]*=+NVSMI LOG=+[ \t]*$|^Timestamp {10,}: .*\nDriver Version {5,}: [\d.]+", re.MULTILINE)
 _TABLE = re.compile(r"^[ \t]*\|[ \t]*NVIDIA-SMI[ \t]+[\d.]+", re.MULTILINE)
 _TABLE_LINE = re.compile(r"^[ \t]*[|+](?=[-=+| \dA-Z])(?:.*[|+])?[ \t]*$")
 # A row without its header, as people paste one: "|   0  Tesla K40m          On   | 0000:04:00.0     Off |"
@@ -108,7 +108,7 @@ def _query(text: str) -> Found:
     match = _Q.search(text)
     if match is None:
         return {}
-    another = _Q.search(text, match.end())
+    another = _Q.search(text, match.end() + 200)
     body = text[match.start() : another.start() if another else len(text)]
     first = text.count("\n", 0, match.start()) + 1
     partial = "Product Name" not in body

@@ -69,9 +69,7 @@ _UNIT = re.compile(r"^\s*[●○×*↻] (\S+?)\.service(?: - |$)|^Unit (\S+?)\.s
 _UNIT_LINE = re.compile(
     r"\s*[●○×*↻] \S+\.service|Unit \S+ could not be found|\s+(?:Loaded|Active|Drop-In|Docs|Main PID|Process|Tasks|Memory|CPU|CGroup|Status|TriggeredBy|Condition|Invocation):|\s+[├└]─|\s+Main PID"
 )
-_DAEMON_JSON = re.compile(
-    r'^\s*\{\s*(?:"[\w-]+"\s*:.*?)?"(?:runtimes|default-runtime|exec-opts|data-root|features)"\s*:', re.DOTALL
-)
+_DAEMON_JSON = re.compile(r'"(?:runtimes|default-runtime)"\s*:')
 
 
 def recognise(text: str) -> bool:
@@ -86,7 +84,7 @@ def recognise(text: str) -> bool:
 
 def requests(text: str) -> Found:
     """Each kind that occurs. As nothing says that it is all there, only whole texts count as complete."""
-    if _DAEMON_JSON.match(text[:65536]):
+    if _is_daemon_json(text):
         return file("/etc/docker/daemon.json", text)
     found: Found = {}
     lines = text.split("\n")
@@ -104,6 +102,16 @@ def requests(text: str) -> Found:
         else:
             found |= file(request, body, partial=partial, lines=numbers)
     return found | units(text)
+
+
+def _is_daemon_json(text: str) -> bool:
+    """Docker's daemon.json, also a broken one: a short JSON object with its keys, and none of a Kubernetes object's."""
+    return (
+        len(text) < 16384
+        and text.lstrip().startswith("{")
+        and _DAEMON_JSON.search(text) is not None
+        and '"apiVersion"' not in text
+    )
 
 
 # Without their command line it is not known whether these were filtered.

@@ -22,7 +22,8 @@ _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[\w+. -]*$")
 _DETAILS = re.compile(r"^[ \t]*</?(?:details|summary|pre|code|p|br|div)\b[^>]*>[ \t]*$", re.IGNORECASE)
 _QUOTE = re.compile(r"^[ \t]{0,3}>[ ]?(?![>])")
 _ENTITIES = (("&gt;", ">"), ("&lt;", "<"), ("&quot;", '"'), ("&#39;", "'"), ("&nbsp;", " "), ("&amp;", "&"))
-_TABLE_EDGE = re.compile(r"[|+]\s*$|^\s*[|+]")
+# Frames and columns: such a line is whole whatever its length.
+_TABLE_EDGE = re.compile(r"[|+]\s*$|^\s*[|+]|\S\s{3,}\S+\s{2,}\S")
 # A line that starts something of its own is no continuation.
 _STARTS_ANEW = re.compile(
     r"^\s*$|^\s*[-*•]\s|^\s{4,}\S+\s*:|^\[|^<\d>|^[A-Z][a-z]{2} [ \d]\d \d\d:|^\d{4}-\d\d-\d\d|^(?:kern|user|daemon)\s*:|^\S*[$#%❯]\s|^>>> |^\s*[|+]|^(?:kernel|NVRM|nvidia\S*):"

@@ -6,21 +6,21 @@ import re
 
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, Status
-from gpudoctor.sources.foreign import nvidia_smi
+from gpudoctor.sources.foreign import kernel_log, nvidia_smi, small_files
 from gpudoctor.sources.stored import Answers
 from gpudoctor.sources.text import places, values
 from gpudoctor.sources.text.blocks import Block
 from gpudoctor.sources.text.clean import Line
 from gpudoctor.sources.text.requests_of import meaning
-from gpudoctor.sources.text.shell import Invocation, parse
+from gpudoctor.sources.text.shell import Invocation, inner, parse
 
 _NOT_FOUND = re.compile(
     r"(?:^|[:\s])(?P<program>[\w.+/-]+): (?:command )?not found\b|^[Cc]ommand '(?P<ubuntu>[\w.+-]+)' not found|^zsh: command not found: (?P<zsh>\S+)"
     r"|bash: (?P<bash>[\w./+-]+): No such file or directory|'(?P<windows>[\w.-]+)' is not recognized|program '(?P<old>[\w.+-]+)' is currently not installed"
 )
 _FAILED = re.compile(
-    r"^(?:\S+: )?(?:error|fatal|ERROR|FATAL|Error|E)[:!]\s|^\S+: ERROR: |Error response from daemon|Operation not permitted|[Pp]ermission denied|Failed to |Cannot connect to|"
-    r"could not be found|^modinfo: ERROR|^modprobe: (?:ERROR|FATAL)|cannot access|cannot open|No such file or directory"
+    r"^(?:[\w.+-]+: )?(?:error|fatal|ERROR|FATAL|Error|E)[:!]\s|^(?:docker: |ERROR: )?Error response from daemon|^(?:\S+: ){1,3}(?:Operation not permitted|[Pp]ermission denied)"
+    r"|^(?:Got )?permission denied|^(?:ERROR: )?Cannot connect to|^Unit \S+ could not be found|^[\w-]+: (?:cannot |ERROR|FATAL)|^\S+: \S+: No such file or directory|^Failed to |^Error from server"
 )
 
 
@@ -34,8 +34,8 @@ def answers_of(block: Block) -> Answers:
     found = parse(block.command)
     lines = _own_lines(block)
     if block.container:
-        for invocation in found[:1]:
-            answers.add(_command(("docker-run", *invocation.argv), lines))
+        if len(found) == 1:
+            answers.add(_command(("docker-run", *found[0].argv), lines, filtered_by=found[0].filtered_by))
         return answers
     if len(found) == 1:
         _one(answers, found[0], lines, block.line)
@@ -68,11 +68,13 @@ def _several(answers: Answers, found: list[Invocation], lines: list[Line], promp
 def _one(answers: Answers, invocation: Invocation, lines: list[Line], prompt: Line) -> None:
     argv = invocation.argv
     if invocation.elsewhere is not None:
-        answers.add(_command((invocation.elsewhere, *argv), lines))
+        inside = inner(argv) if invocation.elsewhere in ("docker-run", "kubectl-exec") else None
+        filters = [i.filtered_by for i in (inside, invocation) if i is not None and i.filtered_by]
+        key = (invocation.elsewhere, *(inside.argv if inside else argv))
+        answers.add(_command(key, lines, filtered_by=" && ".join(filters) or None))
         return
     meant = meaning(argv)
-    missing = _missing_program(argv[0], lines)
-    if missing:
+    if _missing_program(argv[0], lines):
         for request in meant.requests:
             answers.add(_command(request, lines, status=Status.NOT_FOUND))
         return
@@ -81,18 +83,39 @@ def _one(answers: Answers, invocation: Invocation, lines: list[Line], prompt: Li
     filtered = " && ".join(p for p in (meant.filtered_by, invocation.filtered_by) if p) or None
     shown = _shown(invocation, lines)
     if shown is None:
-        answers.add(_command(argv, lines, partial=True, filtered_by=filtered))
+        # Not the command's own lines: it must not pass for its output.
+        key = "count" if invocation.counted else "piped"
+        answers.add(_command((key, *argv), lines, partial=True, filtered_by=filtered))
         return
+    partial = meant.partial or invocation.cut
+    if argv[0] == "systemctl" and argv[1:2] == ("status",):
+        _units(answers, meant.requests, shown, partial, filtered)
+        return
+    if argv[0] == "nvidia-smi":
+        shown = [line for line in shown if not kernel_log.BARE_LINE.match(line.text)]
+        whole = any(line.text.lstrip().startswith("| NVIDIA-SMI") for line in shown)
+        failed = _status(argv, shown) is Status.FAILED
+        partial |= meant.requests == (known.NVIDIA_SMI,) and bool(shown) and not whole and not failed
     for request in meant.requests:
-        answers.add(
-            _command(
-                request,
-                shown,
-                partial=meant.partial or invocation.cut,
-                filtered_by=filtered,
-                status=_status(request, shown),
-            )
-        )
+        answers.add(_command(request, shown, partial=partial, filtered_by=filtered, status=_status(request, shown)))
+
+
+def _units(
+    answers: Answers, requests: tuple[tuple[str, ...], ...], lines: list[Line], partial: bool, filtered: str | None
+) -> None:
+    """`systemctl status a b`: each unit's own lines, by its heading or by its name in them."""
+    text = "\n".join(line.text for line in lines)
+    for request in requests:
+        unit = f"{request[-1]}.service"
+        own = lines
+        if len(requests) > 1:
+            found = small_files.units(text).get(request)
+            if isinstance(found, CommandAnswer) and found.line_numbers:
+                own = [lines[number - 1] for number in found.line_numbers]
+            else:
+                own = [line for line in lines if unit in line.text]
+        status = _status(request, own)
+        answers.add(_command(request, own, partial=partial, filtered_by=filtered, status=status))
 
 
 def _shown(invocation: Invocation, lines: list[Line]) -> list[Line] | None:
@@ -107,6 +130,9 @@ def _shown(invocation: Invocation, lines: list[Line]) -> list[Line] | None:
         return [Line(line.number, f"ii  {line.text.strip()}") for line in lines]
     if invocation.rewritten:
         return None
+    if invocation.repeats:
+        matches = [(line.number, re.match(r"\s*(\d+) (.*)", line.text)) for line in lines]
+        return [Line(number, match[2]) for number, match in matches if match for _ in range(min(int(match[1]), 1024))]
     if invocation.numbered:
         return [Line(line.number, re.sub(r"^\d+[:-]", "", line.text)) for line in lines]
     return lines

@@ -335,7 +335,12 @@ def _starts_with_program(text: str) -> bool:
     if name not in PROGRAMS:
         return False
     # "# date of purchase", "> time is short": prose has no options, and its words follow each other.
-    return len(words) == 1 or name not in _ALSO_WORDS or words[1].startswith(("-", "/", "$", "'", '"'))
+    if len(words) == 1 or name not in _ALSO_WORDS or words[1].startswith(("-", "/", "$", "'", '"')):
+        return True
+    return (
+        words[1] in _SUBCOMMANDS.get(name, ())
+        or re.fullmatch(r"[\w/-]+\.(?:py|json|conf|toml|yaml|log|txt)", words[1]) is not None
+    )
 
 
 _ALSO_WORDS = frozenset(
@@ -372,12 +377,52 @@ _ALSO_WORDS = frozenset(
         "su",
         "rm",
         "reboot",
-        "date",
-        "module",
         "ls",
         "ip",
         "docker",
+        "podman",
+        "kubectl",
         "python",
         "env",
+        "slurmd",
+        "snap",
+        "apt",
+        "ollama",
+        "vllm",
+        "ray",
+        "top",
+        "python3",
+        "bash",
+        "sh",
+        "make",
+        "nc",
     ]
 )
+_DOCKER = (
+    "run",
+    "exec",
+    "info",
+    "ps",
+    "logs",
+    "compose",
+    "version",
+    "inspect",
+    "start",
+    "restart",
+    "images",
+    "pull",
+    "build",
+)
+_SUBCOMMANDS: dict[str, tuple[str, ...]] = {
+    "docker": _DOCKER,
+    "podman": _DOCKER,
+    "kubectl": ("get", "describe", "logs", "exec", "apply", "top", "-n"),
+    "ip": ("a", "addr", "address", "link", "route", "r", "l"),
+    "snap": ("list", "info", "install"),
+    "apt": ("list", "install", "show", "policy", "update", "upgrade", "search", "remove"),
+    "module": ("list", "load", "avail"),
+    "date": ("-u",),
+    "watch": ("nvidia-smi",),
+    "time": ("python", "nvidia-smi"),
+    "command": ("-v",),
+}

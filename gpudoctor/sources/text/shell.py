@@ -7,6 +7,8 @@ import shlex
 
 import msgspec
 
+from gpudoctor.sources.text.prompts import PROGRAMS
+
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _REDIRECTION = re.compile(r"(?:\d|&)?>>?(?:&\d|&-)?")
 # Wrappers that run the rest on the same machine: how many arguments of their own follow, by option.
@@ -44,6 +46,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     rewritten: bool = False
     awk: str | None = None
     numbered: bool = False
+    repeats: bool = False  # `uniq -c`: each line begins with how often it came
 
 
 def parse(command: str) -> list[Invocation]:
@@ -141,7 +144,7 @@ def _after_options(words: list[str], with_value: set[str]) -> list[str]:
 def _invocation(argv: list[str], stages: list[list[str]]) -> Invocation:
     elsewhere = _elsewhere(argv)
     filters: list[str] = []
-    cut = counted = rewritten = numbered = False
+    cut = counted = rewritten = numbered = repeats = False
     awk: str | None = None
     for stage in stages:
         name, options = (stage[0], stage[1:]) if stage else ("cat", [])
@@ -160,6 +163,8 @@ def _invocation(argv: list[str], stages: list[list[str]]) -> Invocation:
             counted = True
         elif name == "awk":
             awk, rewritten = " ".join(options), True
+        elif name == "uniq" and options == ["-c"]:
+            repeats = True
         elif name not in _PASS or "-c" in options:
             rewritten = True
     return Invocation(
@@ -171,7 +176,26 @@ def _invocation(argv: list[str], stages: list[list[str]]) -> Invocation:
         rewritten=rewritten,
         awk=awk,
         numbered=numbered,
+        repeats=repeats,
     )
+
+
+def inner(argv: tuple[str, ...]) -> Invocation | None:
+    """The command that a wrapper runs inside: `docker exec NAME nvidia-smi -L` runs `nvidia-smi -L`."""
+    if "--" in argv:
+        words = list(argv[argv.index("--") + 1 :])
+    else:
+        start = next(
+            (
+                i
+                for i, word in enumerate(argv)
+                if i >= 2 and word.rsplit("/", 1)[-1] in PROGRAMS and not argv[i - 1].startswith("--name")
+            ),
+            None,
+        )
+        words = list(argv[start:]) if start is not None else []
+    found = parse(shlex.join(words)) if words else []
+    return found[0] if len(found) == 1 and found[0].elsewhere is None else None
 
 
 def _elsewhere(argv: list[str]) -> str | None:

@@ -7,6 +7,7 @@ import re
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, Status
 from gpudoctor.sources.environment import is_gpu_related
+from gpudoctor.sources.foreign import kernel_log
 from gpudoctor.sources.stored import Answers
 from gpudoctor.sources.text.blocks import Block
 from gpudoctor.sources.text.clean import Line
@@ -44,6 +45,14 @@ def add(answers: Answers, invocation: Invocation, lines: list[Line], prompt: Lin
         )
     if name == "nvidia-smi" and any(a.startswith("--query-gpu") for a in arguments):
         return _query(answers, invocation, lines, prompt)
+    if name == "systemctl" and arguments[:1] in (("is-active",), ("is-failed",)) and len(arguments) == len(lines) + 1:
+        for unit, line in zip(arguments[1:], lines, strict=True):
+            _put(
+                answers,
+                (*known.SYSTEMCTL_STATUS, unit.removesuffix(".service")),
+                [Line(line.number, f"     Active: {line.text.strip()}")],
+            )
+        return True
     if name in ("python", "python3", "python2") and arguments[:1] == ("-c",) and len(arguments) > 1:
         return _put(answers, known.TORCH_CHECK, [Line(prompt.number, f">>> {arguments[1]}"), *lines], partial=False)
     return False
@@ -118,7 +127,12 @@ def _query(answers: Answers, invocation: Invocation, lines: list[Line], prompt: 
     fields = re.search(r"--query-gpu[= ](\S+)", text)
     if fields is None or "csv" not in text or invocation.rewritten:
         return False
-    shown = [line for line in lines if line.text.strip()]
+    shown = [line for line in lines if line.text.strip() and not kernel_log.BARE_LINE.match(line.text)]
+    if invocation.repeats:
+        matches = [(line.number, re.match(r"\s*(\d+) (.*)", line.text)) for line in shown]
+        shown = [
+            Line(number, match[2]) for number, match in matches if match for _ in range(min(int(match[1]), 1024))
+        ]
     if "noheader" in text or not (shown and re.match(rf"\s*{re.escape(fields[1].split(',')[0])}", shown[0].text)):
         shown = [Line(prompt.number, ", ".join(fields[1].split(","))), *shown]
     if len(shown) == 1:
