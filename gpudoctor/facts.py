@@ -489,6 +489,24 @@ class Nccl(Fact, frozen=True, kw_only=True):
     env: dict[str, str] | None = None
 
 
+class DcgmResult(Fact, frozen=True, kw_only=True):
+    """One line of a DCGM diagnostic."""
+
+    test: str  # "GPU Memory", "Error", "Warning", ...
+    result: str  # pass, fail, warn, skip; the words for Error and Warning
+    gpus: list[int] | None = None
+    message: str | None = None
+
+
+class Dcgm(Fact, frozen=True, kw_only=True):
+    """What DCGM says: its diagnostic's results and how many GPUs it discovered."""
+
+    version: str | None = None
+    driver_version: str | None = None
+    results: list[DcgmResult] | None = None
+    gpu_count: int | None = None
+
+
 class RdmaPort(Fact, frozen=True, kw_only=True):
     device: str
     port: int | None = None
@@ -669,6 +687,7 @@ class Facts(Fact, frozen=True, kw_only=True):
     topology: Topology | None = None
     nccl: Nccl | None = None
     network: Network | None = None
+    dcgm: Dcgm | None = None
     container: Container | None = None
     runtime: Runtime | None = None
     kubernetes: Kubernetes | None = None

@@ -9,7 +9,18 @@ from __future__ import annotations
 from typing import Protocol
 
 from gpudoctor.facts import DocumentKind
-from gpudoctor.sources.foreign import bug_report, kernel_log, lspci, nvidia_smi, small_files
+from gpudoctor.sources.foreign import (
+    bug_report,
+    containers,
+    dcgm,
+    frameworks,
+    kernel_log,
+    lspci,
+    nccl,
+    network,
+    nvidia_smi,
+    small_files,
+)
 from gpudoctor.sources.foreign.answer import Found
 
 
@@ -25,4 +36,15 @@ class Recogniser(Protocol):
 
 
 # Most specific first: a bug report holds all the others, and logs quote other tools' messages.
-RECOGNISERS: tuple[Recogniser, ...] = (bug_report, kernel_log, nvidia_smi, lspci, small_files)
+RECOGNISERS: tuple[Recogniser, ...] = (
+    bug_report,
+    kernel_log,
+    nvidia_smi,
+    lspci,
+    nccl,
+    frameworks,
+    dcgm,
+    network,
+    containers,
+    small_files,
+)

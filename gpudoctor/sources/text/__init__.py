@@ -9,7 +9,7 @@ import msgspec
 from gpudoctor.facts import Document, DocumentKind
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Status
-from gpudoctor.sources.foreign import kernel_log, lspci, nvidia_smi, small_files
+from gpudoctor.sources.foreign import RECOGNISERS, bug_report, kernel_log
 from gpudoctor.sources.foreign.answer import Found
 from gpudoctor.sources.stored import Answers, StoredSource
 from gpudoctor.sources.text import values
@@ -18,7 +18,7 @@ from gpudoctor.sources.text.clean import Line, clean
 from gpudoctor.sources.text.outputs import answers_of
 
 # Kinds that are looked for where no command says what the lines are.
-_BY_CONTENT = (nvidia_smi, lspci, small_files)
+_BY_CONTENT = tuple(kind for kind in RECOGNISERS if kind not in (bug_report, kernel_log))
 _LOG_COMMANDS = frozenset({"dmesg", "journalctl", "syslog"})
 
 

@@ -1,0 +1,137 @@
+"""RDMA ports (InfiniBand, RoCE, EFA) and network interfaces: /sys/class/infiniband live, `ibstat` and `ip addr` when pasted."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gpudoctor.facts import Evidence, Network, RdmaPort
+from gpudoctor.probes.ask import is_machine, read_text, said
+from gpudoctor.probes.collect import quote
+from gpudoctor.sources.answers import CommandAnswer, Source, Status
+from gpudoctor.sources.requests import IBSTAT, IP_ADDR
+
+NAME = "network"
+
+_CA = re.compile(r"^\s*CA '([^']+)'")
+_PORT = re.compile(r"^\s*Port (\d+):\s*$")
+_FIELDS = {
+    "State": "state",
+    "Physical state": "physical_state",
+    "Rate": "rate_gbps",
+    "Link layer": "link_layer",
+}
+_INTERFACE = re.compile(r"^\d+:\s+([^:@\s]+)[:@]")
+_SYS = "/sys/class/infiniband"
+
+
+def probe(source: Source) -> Network | None:
+    """Ports and interfaces; None when neither is known."""
+    ports: list[RdmaPort] | None = _from_sysfs(source) if is_machine(source) else None
+    evidence: dict[str, Evidence] = {}
+    if ports is None:
+        answer = source.run(*IBSTAT) if source.kind != "live" else None
+        if answer is not None and said(answer):
+            ports = parse_ibstat(answer)
+            evidence = _panic(answer)
+    interfaces = _interfaces(source)
+    if ports is None and interfaces is None:
+        return None
+    return Network(rdma_ports=ports, interfaces=interfaces, evidence=evidence)
+
+
+def parse_ibstat(answer: CommandAnswer) -> list[RdmaPort]:
+    """`ibstat`: one entry per port, in its order. Rate is in Gb/s."""
+    ports: list[RdmaPort] = []
+    device, firmware, current, line_of_device = None, None, None, 0
+
+    def finish() -> None:
+        nonlocal current
+        if current is not None and device is not None:
+            quoted = {"": quote(answer, line_of_device)} | {
+                name: quote(answer, index) for name, index in current.pop("lines").items()
+            }
+            ports.append(RdmaPort(device=device, firmware=firmware, evidence=quoted, **current))
+        current = None
+
+    for index, line in enumerate(answer.stdout.splitlines()):
+        if match := _CA.match(line):
+            finish()
+            device, firmware, line_of_device = match.group(1), None, index
+        elif match := _PORT.match(line):
+            finish()
+            current = {"port": int(match.group(1)), "lines": {}}
+        else:
+            key, _, value = line.strip().partition(":")
+            if key == "Firmware version":
+                firmware = value.strip()
+            elif key in _FIELDS and current is not None:
+                _add(current, _FIELDS[key], value.strip(), index)
+    finish()
+    return ports
+
+
+def _add(current: dict[str, Any], name: str, value: str, index: int) -> None:
+    if name == "rate_gbps":
+        number = re.match(r"[\d.]+", value)
+        if number is None:
+            return
+        current[name] = float(number.group())
+    else:
+        current[name] = value
+    current["lines"][name] = index
+
+
+def _panic(answer: CommandAnswer) -> dict[str, Evidence]:
+    """ibstat stops at a device that it cannot open: `ibpanic: ... stat of IB device 'mlx5_8' failed`."""
+    for index, line in enumerate(answer.text.splitlines()):
+        if "ibpanic:" in line:
+            return {"rdma_ports": quote(answer, index)}
+    return {}
+
+
+def _from_sysfs(source: Source) -> list[RdmaPort] | None:
+    listed = source.list(_SYS)
+    if listed.status is Status.NOT_FOUND:
+        return []
+    if listed.status is not Status.OK:
+        return None
+    ports = []
+    for device in listed.names:
+        firmware = read_text(source, f"{_SYS}/{device}/fw_ver")
+        for number in source.list(f"{_SYS}/{device}/ports").names:
+            folder = f"{_SYS}/{device}/ports/{number}"
+            rate = re.match(r"[\d.]+", read_text(source, f"{folder}/rate") or "")
+            state = read_text(source, f"{folder}/state")
+            ports.append(
+                RdmaPort(
+                    device=device,
+                    port=int(number) if number.isdigit() else None,
+                    state=_words(state),
+                    physical_state=_words(read_text(source, f"{folder}/phys_state")),
+                    rate_gbps=float(rate.group()) if rate else None,
+                    link_layer=read_text(source, f"{folder}/link_layer"),
+                    firmware=firmware,
+                    evidence={"": Evidence(f"{folder}/state", state)} if state else {},
+                )
+            )
+    return ports
+
+
+def _words(text: str | None) -> str | None:
+    """`4: ACTIVE` -> Active, `5: LinkUp` -> LinkUp: the words that ibstat uses."""
+    if text is None:
+        return None
+    word = text.partition(":")[2].strip() or text
+    return word.capitalize() if word.isupper() else word
+
+
+def _interfaces(source: Source) -> list[str] | None:
+    if is_machine(source):
+        listed = source.list("/sys/class/net")
+        return listed.names if listed.status is Status.OK else None
+    answer = source.run(*IP_ADDR)
+    if not said(answer):
+        return None
+    names = [match.group(1) for line in answer.stdout.splitlines() if (match := _INTERFACE.match(line.strip()))]
+    return names or None
