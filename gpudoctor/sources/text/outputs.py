@@ -70,8 +70,8 @@ def _one(answers: Answers, invocation: Invocation, lines: list[Line], prompt: Li
     if invocation.elsewhere is not None:
         inside = inner(argv) if invocation.elsewhere in ("docker-run", "kubectl-exec") else None
         filters = [i.filtered_by for i in (inside, invocation) if i is not None and i.filtered_by]
-        key = (invocation.elsewhere, *(inside.argv if inside else argv))
-        answers.add(_command(key, lines, filtered_by=" && ".join(filters) or None))
+        place = (invocation.elsewhere, *(inside.argv if inside else argv))
+        answers.add(_command(place, lines, filtered_by=" && ".join(filters) or None))
         return
     meant = meaning(argv)
     if _missing_program(argv[0], lines):

@@ -7,7 +7,7 @@ import shlex
 
 import msgspec
 
-from gpudoctor.sources.text.prompts import PROGRAMS
+from gpudoctor.sources.text.programs import PROGRAMS
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _REDIRECTION = re.compile(r"(?:\d|&)?>>?(?:&\d|&-)?")
