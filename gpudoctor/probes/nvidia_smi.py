@@ -18,6 +18,7 @@ from gpudoctor.probes.merge_gpus import merge_gpu_lists
 from gpudoctor.probes.nvlink import parse_nvlink
 from gpudoctor.probes.nvml import TIMEOUT_SECONDS as NVML_TIMEOUT_SECONDS
 from gpudoctor.probes.nvml import facts_of
+from gpudoctor.probes.original_lines import renumber, renumbered_gpu
 from gpudoctor.probes.smi_csv import parse_list, parse_query
 from gpudoctor.probes.smi_errors import SmiFailure, parse_failure
 from gpudoctor.probes.smi_report import SmiReport, parse_q_report, parse_xml_report
@@ -76,8 +77,10 @@ def facts_of_answers(answers: Iterable[CommandAnswer]) -> Facts | None:
         _add_outcome(answer, driver, evidence)
         if not said(answer) and answer.status is not Status.TIMEOUT:
             continue
-        report = parse_answer(answer)
+        numbers = answer.line_numbers
+        report = _renumbered(parse_answer(answer), numbers)
         failure = parse_failure(answer.text, answer.request)
+        failure = msgspec.structs.replace(failure, gpus=[renumbered_gpu(gpu, numbers) for gpu in failure.gpus])
         _add_failure(answer, failure, driver, evidence)
         reports.append(report)
         for found in (report.gpus, failure.gpus):
@@ -112,6 +115,11 @@ def parse_answer(answer: CommandAnswer) -> SmiReport:
     return table if request == NVIDIA_SMI or table.gpus else parse_q_report(text, answer.request)
 
 
+def _renumbered(report: SmiReport, numbers: list[int] | None) -> SmiReport:
+    gpus = None if report.gpus is None else [renumbered_gpu(gpu, numbers) for gpu in report.gpus]
+    return msgspec.structs.replace(report, gpus=gpus, evidence=renumber(report.evidence, numbers))
+
+
 def _typed(answer: CommandAnswer) -> str:
     """The command as it was typed, which names the columns: a source may put it into the first line."""
     first = answer.stdout.split("\n", 1)[0]
@@ -133,7 +141,7 @@ def _add_failure(
     answer: CommandAnswer, failure: SmiFailure, driver: dict[str, Any], evidence: dict[str, Evidence]
 ) -> None:
     if failure.missing:
-        quoted = Evidence(source=answer.request, line=failure.line, text=failure.error or "")
+        quoted = _quoted(answer, failure.line, failure.error or "")
         driver.setdefault("nvidia_smi_present", False)
         evidence.setdefault("nvidia_smi_present", quoted)
         driver.setdefault("nvidia_smi_error", failure.error)
@@ -149,7 +157,7 @@ def _add_failure(
         words = (lines[-1] if lines else f"exit code {answer.exit_code}")[:400]
     if words is None:
         return
-    quoted = Evidence(source=answer.request, line=failure.line, text=words)
+    quoted = _quoted(answer, failure.line, words)
     for name, value in (
         ("nvidia_smi_error", words),
         ("nvml_error", failure.nvml_error),
@@ -159,6 +167,11 @@ def _add_failure(
         if value is not None and name not in driver:
             driver[name] = value
             evidence[name] = quoted
+
+
+def _quoted(answer: CommandAnswer, line: int | None, text: str) -> Evidence:
+    plain = {"": Evidence(source=answer.request, line=line, text=text)}
+    return renumber(plain, answer.line_numbers)[""]
 
 
 def _cuda(report: SmiReport) -> Cuda:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import Evidence, Topology, TopologyLink
+from gpudoctor.probes.original_lines import renumbered
 from gpudoctor.sources.answers import Source, Status
 from gpudoctor.sources.requests import NVIDIA_SMI_TOPO
 
@@ -29,19 +30,24 @@ def probe(source: Source) -> Topology | None:
     if source.kind == "live" and source.stat("/proc/driver/nvidia/version").status is Status.NOT_FOUND:
         return None
     answer = source.run(*NVIDIA_SMI_TOPO, timeout=TIMEOUT_SECONDS)
-    return parse_topology(answer.stdout, answer.request) if answer.status is Status.OK else None
+    if answer.status is not Status.OK:
+        return None
+    topology = parse_topology(answer.stdout, answer.request)
+    return renumbered(topology, answer.line_numbers) if topology else None
 
 
 def parse_topology(text: str, source: str = "nvidia-smi topo -m") -> Topology | None:
     """The matrix; None where there is none. Rows that are missing leave only their pairs with one another unknown."""
     lines = [_ESCAPES.sub("", line).rstrip() for line in text.splitlines()]
     head = next((place for place, line in enumerate(lines) if _is_head(line)), None)
-    if head is None:
+    columns = _columns_of_rows(lines) if head is None else _devices(lines[head])
+    if not columns:
         return None
-    columns = _devices(lines[head])
-    titles = _titles(lines[head])
+    titles = [] if head is None else _titles(lines[head])
+    head = -1 if head is None else head
     kinds: dict[tuple[str, str], str] = {}
-    evidence = {"": Evidence(source=source, line=head + 1, text=" ".join(lines[head].split()))}
+    first = max(head, 0)
+    evidence = {"": Evidence(source=source, line=first + 1, text=" ".join(lines[first].split()))}
     cpu: dict[str, str] = {}
     numa: dict[str, str] = {}
     rows: list[str] = []
@@ -53,6 +59,8 @@ def parse_topology(text: str, source: str = "nvidia-smi topo -m") -> Topology | 
         name, cells, rest = _row(line, columns)
         if name is None:
             continue
+        if "\t" not in line and len(rest) < len(titles):
+            rest = []  # a column was empty, and blanks do not tell which
         rows.append(name)
         for column, kind in zip(columns, cells, strict=False):
             if kind != "X" and column != name:
@@ -98,6 +106,12 @@ def _devices(head: str) -> list[str]:
             break
         found.append(word)
     return found
+
+
+def _columns_of_rows(lines: list[str]) -> list[str]:
+    """The columns of rows that were pasted without their head: as many GPUs as rows, when the rows count up from GPU0."""
+    rows = [words[0] for line in lines if len(words := line.split()) > 1 and _DEVICE.match(words[0]) and _KIND.match(words[1])]
+    return rows if rows == [f"GPU{number}" for number in range(len(rows))] else []
 
 
 def _titles(head: str) -> list[str]:
