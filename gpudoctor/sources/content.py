@@ -12,7 +12,7 @@ import subprocess
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Self, cast
 
 HEAD_BYTES = 65536
 _CHUNK_BYTES = 1 << 20
@@ -30,11 +30,20 @@ _BOMS = (
 class Content:
     """One file's decompressed bytes, read once from the start. `problem` says what cut it short."""
 
-    def __init__(self, name: str, file: IO[bytes]) -> None:
+    def __init__(self, name: str, file: IO[bytes], raw: IO[bytes] | None = None) -> None:
         self.name = name
         self.problem: str | None = None
         self._file = file
+        self._raw = raw
         self._head = self._read(HEAD_BYTES)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+        if self._raw is not None:
+            self._raw.close()
 
     @property
     def head(self) -> bytes:
@@ -70,8 +79,12 @@ class Content:
 
 def open_file(path: Path) -> Content:
     """A file with its gzip, xz, bzip2 or zstd envelope taken off. Raises OSError where it cannot be opened at all."""
-    raw = open(path, "rb")  # noqa: SIM115 - closed with the content it is read through
-    return Content(path.name, unwrapped(raw))
+    raw = open(path, "rb")  # noqa: SIM115 - closed with the content that is read through it
+    try:
+        return Content(path.name, unwrapped(raw), raw)
+    except OSError:
+        raw.close()
+        raise
 
 
 def unwrapped(raw: IO[bytes]) -> IO[bytes]:

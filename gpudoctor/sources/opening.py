@@ -20,6 +20,7 @@ from gpudoctor.sources.stored import Answers, StoredSource
 FILES_LIMIT = 20_000
 DEPTH_LIMIT = 16
 _ARCHIVE_LIMITS = ArchiveLimits(members=200_000, member_bytes=1 << 40, total_bytes=16 << 30)
+_ZIP = b"PK\x03\x04"
 _HINT = "Supported: recordings of `gpudoctor collect`, nvidia-bug-report.log, nvidia-smi output, kernel logs, lspci and more."
 
 
@@ -69,16 +70,18 @@ def _open(path: Path, interesting: Any) -> StoredSource:
     if about.st_size == 0:
         raise GpudoctorError(f"{path} is empty", hint=_HINT)
     try:
-        opened = content.open_file(path)
+        with content.open_file(path) as opened:
+            if not _is_tar(opened.head) and not opened.head.startswith(_ZIP):
+                reading = read_content(opened, interesting)
+                return _source(path, iter([reading]), about.st_mtime, single=True)
+            is_zip = opened.head.startswith(_ZIP)
     except OSError as error:
         raise GpudoctorError(f"cannot read {path}: {error.strerror or error}") from error
-    if _is_tar(opened.head):
-        if recording.is_recording_archive(path):
-            return recording.open_archive(path)
-        return _source(path, _archive_readings(path, interesting), about.st_mtime)
-    if opened.head.startswith(b"PK\x03\x04"):
+    if is_zip:
         return _source(path, _zip_readings(path, interesting), about.st_mtime)
-    return _source(path, iter([read_content(opened, interesting)]), about.st_mtime, single=True)
+    if recording.is_recording_archive(path):
+        return recording.open_archive(path)
+    return _source(path, _archive_readings(path, interesting), about.st_mtime)
 
 
 def _is_tar(head: bytes) -> bool:
@@ -120,12 +123,11 @@ def _directory_readings(path: Path, interesting: Any) -> Iterator[Reading]:
             try:
                 if not stat.S_ISREG(place.lstat().st_mode):
                     continue
-                opened = content.open_file(place)
+                with content.open_file(place) as opened:
+                    opened.name = str(below / name)
+                    yield _read_member(opened, interesting)
             except OSError as error:
                 yield Reading(name=str(below / name), problem=error.strerror or str(error))
-                continue
-            opened.name = str(below / name)
-            yield _read_member(opened, interesting)
 
 
 def _archive_readings(path: Path, interesting: Any) -> Iterator[Reading]:
