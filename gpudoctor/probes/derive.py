@@ -9,6 +9,7 @@ import msgspec
 
 from gpudoctor.facts import Cuda, Driver, Evidence, Facts, Gpu, Pci, PciDevice
 from gpudoctor.knowledge import driver_branches, gpus
+from gpudoctor.probes.derive_xids import xid_meanings
 from gpudoctor.probes.merge_gpus import normal_bdf
 
 
@@ -249,6 +250,7 @@ DERIVATIONS: tuple[Callable[[Facts], Facts], ...] = (
     driver_bindings,
     driver_versions,
     wsl_driver,
+    xid_meanings,
     driver_installed,
     nodes_missing,
     cuda_of_driver,
