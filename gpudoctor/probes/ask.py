@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, Source, StatAnswer, Status
 
 
@@ -13,6 +15,16 @@ def is_absent(answer: FileAnswer | ListAnswer | StatAnswer | CommandAnswer) -> b
 def said(answer: CommandAnswer) -> bool:
     """True when a command ran and there is text to read, whatever its exit code."""
     return answer.status in (Status.OK, Status.FAILED)
+
+
+def filter_shows(pattern: str | None, sample: str) -> bool:
+    """Whether output filtered with this grep pattern (None: not filtered) would have shown a line like `sample`."""
+    if pattern is None:
+        return True
+    try:
+        return re.search(pattern, sample, re.IGNORECASE) is not None
+    except re.error:
+        return pattern.lower() in sample.lower()
 
 
 def is_machine(source: Source) -> bool:

@@ -14,13 +14,21 @@ from gpudoctor.probes.merge_gpus import normal_bdf
 
 
 def pci_from_gpus(facts: Facts) -> Facts:
-    """Where nothing shows the bus, the GPUs that the driver answers for are on it."""
-    if not facts.gpus or (facts.pci is not None and facts.pci.nvidia_devices is not None):
+    """The GPUs that the driver answers for are on the bus, also where nothing, or only a log, shows it."""
+    pci = facts.pci or Pci()
+    known = {device.bdf for device in pci.nvidia_devices or []}
+    wsl = facts.host is not None and facts.host.is_wsl
+    if wsl and pci.nvidia_devices == []:
+        # WSL's GPUs are not on its PCI bus: not seeing them there proves nothing.
+        pci = msgspec.structs.replace(pci, nvidia_devices=None)
+        return msgspec.structs.replace(facts, pci=pci)
+    if wsl or not facts.gpus or any(normal_bdf(gpu.bdf) is None for gpu in facts.gpus):
         return facts
-    devices = [_device_of(gpu) for gpu in facts.gpus if normal_bdf(gpu.bdf)]
-    if len(devices) != len(facts.gpus):
+    added = [_device_of(gpu) for gpu in facts.gpus if normal_bdf(gpu.bdf) not in known]
+    if not added:
         return facts
-    return msgspec.structs.replace(facts, pci=msgspec.structs.replace(facts.pci or Pci(), nvidia_devices=devices))
+    devices = sorted([*(pci.nvidia_devices or []), *added], key=lambda device: device.bdf)
+    return msgspec.structs.replace(facts, pci=msgspec.structs.replace(pci, nvidia_devices=devices))
 
 
 def _device_of(gpu: Gpu) -> PciDevice:
@@ -47,6 +55,7 @@ def _with_model(device: PciDevice) -> PciDevice:
     support = gpus.ARCHITECTURES.get(architecture or "")
     values: dict[str, Any] = {
         "product": gpus.product_name(device.device_id, device.subsystem_id),
+        "name": gpus.product_name(device.device_id, device.subsystem_id),
         "architecture": architecture,
     }
     if model is not None:

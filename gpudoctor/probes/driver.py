@@ -9,9 +9,11 @@ from gpudoctor.probes.ask import is_machine, read_text, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.probes.container_detect import detect
 from gpudoctor.probes.driver_config import collect_blacklists, collect_options
+from gpudoctor.probes.driver_disk import collect_on_disk
 from gpudoctor.probes.driver_dkms import collect_dkms
 from gpudoctor.probes.driver_history import collect_history
-from gpudoctor.probes.driver_modules import collect_loaded, collect_on_disk
+from gpudoctor.probes.driver_log import collect_from_logs
+from gpudoctor.probes.driver_modules import collect_loaded
 from gpudoctor.probes.driver_packages import collect_packages
 from gpudoctor.probes.driver_userspace import (
     collect_install_method,
@@ -47,6 +49,8 @@ def probe(source: Source) -> Driver | None:
         collect_services(source, found)
         _collect_fabric_manager_version(source, found)
     collect_install_method(source, found)
+    if not is_machine(source):
+        collect_from_logs(source, found)
     return found.build(Driver)
 
 

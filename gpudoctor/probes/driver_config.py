@@ -61,7 +61,8 @@ def parse_cmdline_blacklist(cmdline: str) -> set[str]:
 def collect_blacklists(source: Source, found: Collected) -> None:
     """Sets blacklisted_by and nouveau_blacklisted. Of equally named files the first directory's holds, as for modprobe."""
     seen: set[str] = set()
-    complete = source.list("/etc/modprobe.d").status is Status.OK
+    listing = source.list("/etc/modprobe.d")
+    complete = listing.status is Status.OK and listing.filtered_by is None
     files: list[str] = []
     nouveau = False
     for directory in _DIRECTORIES:

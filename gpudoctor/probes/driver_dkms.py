@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DkmsModule, Evidence
-from gpudoctor.probes.ask import is_absent, said
+from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
@@ -50,7 +50,7 @@ def parse_dkms_status(text: str) -> list[tuple[DkmsModule, int]]:
 def collect_dkms(source: Source, found: Collected) -> None:
     """Sets dkms; an empty list when DKMS is known to have no driver module or not to be there."""
     tree = source.list(TREE)
-    if tree.status is Status.OK:
+    if tree.status is Status.OK and tree.filtered_by is None and (is_machine(source) or not tree.names):
         entries = read_tree(source, tree.names)
         words = "; ".join(_line(entry) for entry in entries) or "no nvidia module"
         found.set("dkms", entries, entries[0].evidence[""] if entries else Evidence(source=TREE, text=words))
@@ -64,7 +64,7 @@ def collect_dkms(source: Source, found: Collected) -> None:
             DkmsModule(**_fields(entry), evidence={"": quote(answer, index)})
             for entry, index in parse_dkms_status(answer.text)
         ]
-        shown = answer.filtered_by is None or "nvidia".startswith(answer.filtered_by.lower().strip("^.*"))
+        shown = filter_shows(answer.filtered_by, "nvidia/535.183.01, 6.8.0-49-generic, x86_64: installed")
         if entries or (answer.status is Status.OK and not answer.truncated and shown):
             found.set(
                 "dkms", entries, entries[0].evidence[""] if entries else quote(answer, None, "(no nvidia module)")
@@ -87,11 +87,14 @@ def read_tree(source: Source, modules: list[str]) -> list[DkmsModule]:
 
 def _read_version(source: Source, module: str, version: str, installed: dict[str, str]) -> list[DkmsModule]:
     base = f"{TREE}/{module}/{version}"
+    inside = source.list(base)
+    if inside.status is not Status.OK:
+        return []
     link = source.stat(f"{base}/source")
     if is_absent(link) or (link.status is Status.OK and link.kind == "link" and link.target_exists is False):
         return [_entry(module, version, "broken")]
     built = []
-    for kernel in source.list(base).names:
+    for kernel in inside.names:
         if kernel in ("source", "build"):
             continue
         for arch in source.list(f"{base}/{kernel}").names:

@@ -1,4 +1,4 @@
-"""The kernel side of the driver: loaded module, modules on disk, modprobe configuration."""
+"""Which kernel modules are loaded: the driver, its version and flavour, its helpers, nouveau."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from gpudoctor.facts import Evidence
-from gpudoctor.probes.ask import is_absent, is_machine, said
+from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Source, Status
@@ -18,26 +18,6 @@ _BANNER = re.compile(
 )
 _GCC = re.compile(
     r"GCC version:\s+(?:gcc|.*?gcc.*?) version (\d+(?:\.\d+)+)|GCC version:\s+.*?(clang version \d+(?:\.\d+)+)"
-)
-_NVIDIA_MODULE = re.compile(
-    r"^nvidia(?:-current(?:-open)?|-open|-(?:legacy|tesla)-[\w-]*|[-_]?\d{3})?\.ko(?:\.(?:xz|gz|zst|bz2))?$"
-)
-# Where distributions, DKMS and the vendor's installer put modules, below /lib/modules/RELEASE.
-_MODULE_DIRS = (
-    "updates/dkms",
-    "updates",
-    "extra",
-    "extra/nvidia",
-    "extra/drivers/video/nvidia",
-    "weak-updates",
-    "weak-updates/nvidia",
-    "kernel/drivers/video",
-    "kernel/drivers/video/nvidia",
-    "kernel/drivers/char/drm",
-    "kernel/extramodules",
-    "extramodules",
-    "misc",
-    "video",
 )
 
 
@@ -65,23 +45,6 @@ def parse_module_compiler(text: str) -> str | None:
     return f"gcc {match[1]}" if match[1] else match[2].replace("clang version", "clang")
 
 
-def parse_modinfo(text: str) -> dict[str, str]:
-    """The fields of `modinfo`, the first of each name."""
-    values: dict[str, str] = {}
-    for line in text.splitlines():
-        match = re.match(r"^(\w+):\s*(.*)$", line)
-        if match and match[1] not in values:
-            values[match[1]] = match[2].strip()
-    return values
-
-
-def flavor_of_license(text: str) -> str | None:
-    """The open modules are "Dual MIT/GPL", the proprietary one "NVIDIA"."""
-    if "MIT" in text or "GPL" in text:
-        return "open"
-    return "proprietary" if text.strip().upper() == "NVIDIA" else None
-
-
 def parse_modules(text: str) -> list[str]:
     """Module names of lsmod or /proc/modules."""
     names: list[str] = []
@@ -90,28 +53,6 @@ def parse_modules(text: str) -> list[str]:
         if match:
             names.append(match[1].replace("-", "_"))
     return names
-
-
-def is_nvidia_module_file(name: str) -> bool:
-    """Whether a file name is that of the driver's main module (nvidia.ko, nvidia-current.ko.xz), not one of its helpers."""
-    return _NVIDIA_MODULE.match(name) is not None
-
-
-def module_files(source: Source, kernel: str) -> list[str] | None:
-    """The driver's main module on disk for one kernel; `None` when the disk was not seen."""
-    base = f"/lib/modules/{kernel}"
-    top = source.list(base)
-    if top.status is not Status.OK:
-        return [] if is_absent(top) else None
-    directories = list(_MODULE_DIRS)
-    # Ubuntu's ready-built modules lie in kernel/nvidia-535 (and -535srv).
-    directories += [f"kernel/{name}" for name in source.list(f"{base}/kernel").names if name.startswith("nvidia")]
-    found = []
-    for directory in directories:
-        for name in source.list(f"{base}/{directory}").names:
-            if is_nvidia_module_file(name):
-                found.append(f"{base}/{directory}/{name}")
-    return found
 
 
 class Loaded(NamedTuple):
@@ -129,8 +70,8 @@ def loaded_modules(source: Source) -> Loaded | None:
         answer = source.run(*requests.LSMOD)
     if answer.status is not Status.OK and not (isinstance(answer, CommandAnswer) and said(answer)):
         return None
-    filtered = answer.filtered_by if isinstance(answer, CommandAnswer) else None
-    return Loaded(parse_modules(answer.text), filtered is None and not answer.truncated, answer)
+    complete = answer.filtered_by is None and not answer.truncated
+    return Loaded(parse_modules(answer.text), complete, answer)
 
 
 def collect_loaded(source: Source, found: Collected) -> None:
@@ -156,8 +97,6 @@ def collect_loaded(source: Source, found: Collected) -> None:
         _collect_from_sysfs(source, found)
     if banner is None and is_absent(version) and is_machine(source):
         found.set("loaded", False, Evidence(source=PROC_VERSION, text=f"{PROC_VERSION} does not exist"))
-    if not is_machine(source):
-        _collect_from_log(source, found)
 
 
 def _collect_names(modules: Loaded, found: Collected) -> None:
@@ -182,14 +121,9 @@ def _collect_names(modules: Loaded, found: Collected) -> None:
 
 
 def _filter_shows(answer: CommandAnswer | FileAnswer, module: str) -> bool:
-    """Whether a filter would have shown a module's line, had there been one."""
-    pattern = answer.filtered_by if isinstance(answer, CommandAnswer) else None
-    if not pattern or answer.truncated:
-        return False
-    try:
-        return re.search(pattern, module, re.IGNORECASE) is not None
-    except re.error:
-        return pattern.lower() in module
+    """Whether a filter would have shown a module's line, had there been one. (A filtered file counts as cut short.)"""
+    cut = answer.truncated and isinstance(answer, CommandAnswer)
+    return answer.filtered_by is not None and not cut and filter_shows(answer.filtered_by, module)
 
 
 def _collect_from_sysfs(source: Source, found: Collected) -> None:
@@ -206,77 +140,3 @@ def _collect_from_sysfs(source: Source, found: Collected) -> None:
     for field, name in fields.items():
         words = f"/sys/module/{name} {'exists' if name in listing.names else 'does not exist'}"
         found.set(field, name in listing.names, Evidence(source="/sys/module", text=words))
-
-
-def _collect_from_log(source: Source, found: Collected) -> None:
-    """In attached or pasted logs the module introduces itself when it loads; that it loaded then does not prove that it still is."""
-    for document in source.documents():
-        banner = parse_banner(document.text) if "NVIDIA UNIX" in document.text else None
-        if banner is None:
-            continue
-        numbers = document.line_numbers
-        number = numbers[banner.line] if numbers and banner.line < len(numbers) else banner.line + 1
-        line = document.text.splitlines()[banner.line].strip()[:400]
-        evidence = Evidence(source=document.name, text=line, line=number)
-        found.set("kernel_module_version", banner.version, evidence)
-        found.set("module_flavor", banner.flavor, evidence)
-        return
-
-
-def collect_on_disk(source: Source, kernel: str | None, found: Collected) -> None:
-    """Sets which kernels have an nvidia module on disk, and the version of the running kernel's."""
-    listing = source.list("/lib/modules")
-    seen: dict[str, list[str] | None] = {}
-    if listing.status is Status.OK:
-        kernels = [name for name in listing.names if re.match(r"\d+\.\d+", name)]
-        seen = {name: module_files(source, name) for name in kernels}
-        having = [name for name, files in seen.items() if files]
-        if all(files is not None for files in seen.values()):
-            words = f"nvidia module for: {', '.join(having) or 'no kernel'}; kernels: {', '.join(kernels) or 'none'}"
-            found.set("module_on_disk_kernels", having, Evidence(source="/lib/modules", text=words))
-    if kernel is not None and listing.status in (Status.OK, Status.NOT_FOUND):
-        files = seen.get(kernel, [])
-        if files is not None:
-            words = files[0] if files else f"no nvidia module below /lib/modules/{kernel}"
-            found.set("module_for_running_kernel", bool(files), Evidence(source="/lib/modules", text=words))
-            if files and is_machine(source):
-                name = re.sub(r"\.ko.*$", "", files[0].rsplit("/", 1)[-1])
-                _collect_modinfo(source.run("modinfo", name), found)
-    elif not is_machine(source):
-        _collect_pasted_modinfo(source, found)
-
-
-def _collect_modinfo(answer: CommandAnswer, found: Collected) -> None:
-    if not said(answer):
-        return
-    if re.search(r"Module \S+ not found|could not find module", answer.text, re.IGNORECASE):
-        found.set("module_for_running_kernel", False, quote(answer))
-        return
-    values = parse_modinfo(answer.stdout)
-    version = values.get("version")
-    if version and re.match(r"\d+\.\d+", version):
-        found.set("module_on_disk_version", version, quote(answer, find_line(answer.stdout, "version:")))
-    if "vermagic" in values and (match := re.match(r"\S+", values["vermagic"])):
-        found.set("module_on_disk_kernels", [match[0]], quote(answer, find_line(answer.stdout, "vermagic:")))
-    if "license" in values:
-        line = quote(answer, find_line(answer.stdout, "license:"))
-        found.set("module_flavor", flavor_of_license(values["license"]), line)
-    if version or values.get("filename"):
-        found.set("module_for_running_kernel", True, quote(answer))
-
-
-def _collect_pasted_modinfo(source: Source, found: Collected) -> None:
-    _collect_modinfo(source.run(*requests.MODINFO_NVIDIA), found)
-    for field, name in (("version", "module_on_disk_version"), ("license", "module_flavor"), ("vermagic", "")):
-        for argv in (("modinfo", "-F", field, "nvidia"), ("modinfo", "--field", field, "nvidia")):
-            answer = source.run(*argv)
-            value = answer.stdout.strip().split("\n", 1)[0] if said(answer) else ""
-            if not value:
-                continue
-            if field == "version" and re.match(r"\d+\.\d+", value):
-                found.set(name, value, quote(answer, 0))
-                found.set("module_for_running_kernel", True, quote(answer, 0))
-            elif field == "license":
-                found.set(name, flavor_of_license(value), quote(answer, 0))
-            elif field == "vermagic":
-                found.set("module_on_disk_kernels", [value.split()[0]], quote(answer, 0))

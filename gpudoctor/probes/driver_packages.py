@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import Evidence, Package
-from gpudoctor.probes.ask import is_absent, is_machine, said
+from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
@@ -128,8 +128,8 @@ def collect_packages(source: Source, found: Collected) -> None:
         if not said(answer):
             continue
         packages = [_with_evidence(package, answer, index) for package, index in parse(answer.text)]
-        complete = answer.filtered_by is None and not answer.truncated and answer.status is Status.OK
-        if packages or complete or "nvidia" in (answer.filtered_by or ""):
+        shown = filter_shows(answer.filtered_by, "nvidia-driver") and not answer.truncated
+        if packages or (shown and answer.status is Status.OK):
             found.set("packages", packages, packages[0].evidence[""] if packages else quote(answer, None, "(none)"))
 
 

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from gpudoctor.facts import DeviceNode, Evidence
-from gpudoctor.probes.ask import exists, is_absent, is_machine, said
+from gpudoctor.probes.ask import exists, filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.probes.services import service
 from gpudoctor.sources import requests
@@ -68,7 +68,7 @@ def library_files(source: Source) -> list[LibraryFile] | None:
 def collect_libraries(source: Source, found: Collected) -> None:
     """Sets library_version, library_versions and library_paths."""
     files = library_files(source)
-    if files is None:
+    if files is None or (not files and not is_machine(source)):
         _collect_ldconfig(source, found)
         return
     main = [file for file in files if file.name in ("libnvidia-ml", "libcuda")] or files
@@ -96,14 +96,17 @@ def _collect_ldconfig(source: Source, found: Collected) -> None:
     paths = re.findall(r"=> (/\S*/lib(?:nvidia-ml|cuda)\.so\S*)", answer.stdout)
     if paths:
         found.set("library_paths", paths, quote(answer, find_line(answer.stdout, paths[0])))
+    elif filter_shows(answer.filtered_by, "libnvidia-ml.so.1") and not answer.truncated:
+        found.set("library_paths", [], quote(answer, None, "no libnvidia-ml or libcuda in the linker's cache"))
 
 
 def collect_nvidia_smi(source: Source, found: Collected) -> None:
     """Sets nvidia_smi_present."""
     if not is_machine(source):
         answer = source.run(*requests.NVIDIA_SMI)
-        if is_absent(answer):
-            found.set("nvidia_smi_present", False, quote(answer))
+        located = source.run("which", "nvidia-smi")
+        if is_absent(answer) or is_absent(located):
+            found.set("nvidia_smi_present", False, quote(answer if is_absent(answer) else located))
         elif said(answer):
             found.set("nvidia_smi_present", True, quote(answer))
         return

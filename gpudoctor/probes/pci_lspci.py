@@ -23,6 +23,7 @@ _CLASS_CODES = {
     "serial bus controller": "0c80",
 }
 GPU_CLASSES = ("0300", "0302", "0380")
+BRIDGE_CLASSES = ("0680",)  # NVSwitches
 _ADDRESS = r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<device>[0-9a-f]{2})\.(?P<function>[0-7])"
 _HEADER = re.compile(
     rf"^\s{{0,8}}{_ADDRESS}\s+(?P<class>[A-Z0-9][^:\[]*?)(?:\s\[(?P<code>[0-9a-f]{{4}})\])?: (?P<name>.+?)"
@@ -91,6 +92,19 @@ def parse_lspci(text: str) -> list[LspciFunction]:
         elif functions:
             _read_detail(functions[-1], line.strip(), index)
     return functions
+
+
+def function_of_filter(text: str, filtered_by: str | None) -> LspciFunction | None:
+    """The function that `lspci -vv -s 05:00.0 | grep LnkSta` speaks of: its address is only in the command."""
+    match = re.search(rf"(?<![\w:.]){_ADDRESS}(?!\w)", (filtered_by or "").replace("\\", ""), re.IGNORECASE)
+    if match is None:
+        return None
+    parts = match.groupdict()
+    bdf = f"{int(parts['domain'] or '0', 16):04x}:{parts['bus']}:{parts['device']}.{parts['function']}".lower()
+    function = LspciFunction(bdf=bdf, lines={"name": 0})
+    for index, line in enumerate(text.splitlines()):
+        _read_detail(function, line.strip(), index)
+    return function if len(function.lines) > 1 else None
 
 
 def _parse_header(line: str) -> LspciFunction | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import Evidence, Runtime
-from gpudoctor.probes.ask import exists, is_absent, is_machine, said
+from gpudoctor.probes.ask import exists, filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.probes.container_detect import detect
 from gpudoctor.probes.driver_packages import parse_dpkg_list, parse_rpm_list
@@ -69,6 +69,17 @@ def _collect_toolkit(source: Source, found: Collected) -> None:
     elif is_absent(answer) and not is_machine(source):
         found.set("toolkit_installed", False, quote(answer, None, "nvidia-ctk: command not found"))
     if not is_machine(source):
+        for name in (
+            "nvidia-container-runtime-hook",
+            "nvidia-container-runtime",
+            "nvidia-container-cli",
+            "nvidia-ctk",
+        ):
+            located = source.run("which", name)
+            if located.status is Status.OK and name != "nvidia-container-cli":
+                found.set("toolkit_installed", True, quote(located, 0))
+            elif is_absent(located):
+                found.set("toolkit_installed", False, quote(located, None, f"{name} is not on the PATH"))
         _collect_toolkit_packages(source, found)
 
 
@@ -87,9 +98,8 @@ def _collect_toolkit_packages(source: Source, found: Collected) -> None:
                 if package.name.startswith("nvidia-container-toolkit"):
                     version = re.sub(r"^\d+:|-\d+$", "", package.version)
                     found.set("toolkit_version", version, quote(answer, index))
-        shown = answer.filtered_by is not None and answer.filtered_by in "nvidia-container-toolkit"
-        whole = answer.filtered_by is None and not answer.truncated
-        if whole or shown:
+        gone = re.search(r"(?:package |matching )nvidia-container-toolkit(?: is not installed)?", answer.text)
+        if gone or (filter_shows(answer.filtered_by, "nvidia-container-toolkit") and not answer.truncated):
             found.set("toolkit_installed", False, quote(answer, None, "no package nvidia-container-toolkit"))
 
 
@@ -149,7 +159,9 @@ def _collect_containerd(source: Source, found: Collected) -> None:
                 None,
             )
             found.evidence["containerd_nvidia_configured"] = quote(answer, line)
-        elif configured is None and not answer.truncated:
+        elif answer.truncated and answer.filtered_by and "nvidia" in answer.filtered_by and answer.text.strip():
+            configured = True
+        elif configured is None and (not answer.truncated or answer.filtered_by == "nvidia"):
             configured = False
             found.evidence["containerd_nvidia_configured"] = quote(answer, None, "no runtime nvidia")
         found.set(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gpudoctor.facts import Evidence
-from gpudoctor.probes.ask import exists, is_absent, is_machine, said
+from gpudoctor.probes.ask import exists, filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.probes.services import Service, service, started_at
 from gpudoctor.sources import requests
@@ -184,6 +184,8 @@ def _collect_config(source: Source, found: Collected) -> None:
     if answer.status is Status.OK:
         valid, configured, default = parse_daemon_json(answer.text)
         if answer.truncated and not valid:
+            if filter_shows(answer.filtered_by, "nvidia") and answer.filtered_by is not None:
+                found.set("docker_nvidia_configured", "nvidia" in answer.text, quote(answer, 0))
             return
         found.set("docker_daemon_json", answer.text)
         found.set("docker_daemon_json_valid", valid, quote(answer, 0))
@@ -223,8 +225,8 @@ def _collect_pasted(source: Source, found: Collected) -> None:
         found.set("docker_installed", True if match else None)
         if _NO_DAEMON.search(version.text):
             found.set("docker_running", False, quote(version))
-    elif is_absent(version):
-        found.set("docker_installed", False, quote(version))
+    elif is_absent(version) or is_absent(source.run("which", "docker")):
+        found.set("docker_installed", False, quote(version, None, "docker is not on the PATH"))
     snaps = source.run(*requests.SNAP_LIST)
     if said(snaps):
         index = next((i for i, line in enumerate(snaps.stdout.splitlines()) if re.match(r"\s*docker\s", line)), None)

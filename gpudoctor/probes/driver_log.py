@@ -1,0 +1,68 @@
+"""What attached or pasted logs say of the driver's versions, where nothing better does."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpudoctor.facts import Document, Evidence
+from gpudoctor.probes.collect import Collected
+from gpudoctor.probes.driver_modules import parse_banner
+from gpudoctor.sources.answers import Source
+
+# NVRM: API mismatch: the client has the version 535.54.03, but
+# NVRM: this kernel module has the version 530.30.02.  Please
+_CLIENT = re.compile(r"API mismatch: the client has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
+_MODULE = re.compile(r"this kernel module has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
+# NVRM:  information.  The 535.129.03 NVIDIA driver will ignore
+_IGNORES = re.compile(r"The (\d{3}\.\d+(?:\.\d+)?) NVIDIA driver will ignore")
+
+
+class Mismatch(NamedTuple):
+    """The last API mismatch of a log; lines are 0-based."""
+
+    client: str
+    client_line: int
+    module: str | None = None
+    module_line: int | None = None
+
+
+def parse_mismatch(text: str) -> Mismatch | None:
+    """The two versions of an "API mismatch", which the kernel log spreads over lines."""
+    found: Mismatch | None = None
+    for index, line in enumerate(text.splitlines()):
+        client = _CLIENT.search(line)
+        if client is not None:
+            found = Mismatch(client[1], index)
+        module = _MODULE.search(line)
+        if module is not None and found is not None and index - found.client_line < 8:
+            found = found._replace(module=module[1], module_line=index)
+    return found
+
+
+def collect_from_logs(source: Source, found: Collected) -> None:
+    """Sets versions and flavour. That a module was loaded when the log was written does not prove that it still is."""
+    for document in source.documents():
+        text = document.text
+        if "NVIDIA UNIX" in text:
+            banner = parse_banner(text)
+            if banner is not None:
+                found.set("kernel_module_version", banner.version, evidence_of(document, banner.line))
+                found.set("module_flavor", banner.flavor, evidence_of(document, banner.line))
+        mismatch = parse_mismatch(text) if "API mismatch" in text else None
+        if mismatch is not None and found.get("kernel_module_version") in (None, mismatch.module):
+            found.set("library_version", mismatch.client, evidence_of(document, mismatch.client_line))
+            if mismatch.module is not None and mismatch.module_line is not None:
+                found.set("kernel_module_version", mismatch.module, evidence_of(document, mismatch.module_line))
+        ignores = _IGNORES.search(text)
+        if ignores is not None:
+            line = text.count("\n", 0, ignores.start())
+            found.set("kernel_module_version", ignores[1], evidence_of(document, line))
+
+
+def evidence_of(document: Document, index: int) -> Evidence:
+    """Evidence from line `index` (0-based) of a document."""
+    lines = document.text.splitlines()
+    numbers = document.line_numbers
+    number = numbers[index] if numbers and index < len(numbers) else index + 1
+    return Evidence(source=document.name, text=lines[index].strip()[:400] if index < len(lines) else "", line=number)

@@ -1,0 +1,67 @@
+"""GPUs that an attached or pasted kernel log names, with what it says of their BARs."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from gpudoctor.facts import PciDevice
+from gpudoctor.probes.driver_log import evidence_of
+from gpudoctor.probes.merge_gpus import normal_bdf
+from gpudoctor.sources.answers import Source
+
+_BDF = r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
+# NVRM: The NVIDIA GPU 0000:af:00.0 (PCI ID: 10de:1db5)
+_NAMED = re.compile(
+    rf"NVRM: The NVIDIA (?:GPU|probe routine)\D*?{_BDF}\s*\(PCI ID: (10de:[0-9a-f]{{4}})\)", re.IGNORECASE
+)
+# NVRM: BAR1 is 0M @ 0x0 (PCI:0000:0a:00.0)
+_NO_BAR = re.compile(rf"NVRM: BAR\d is 0M @ 0x0 \(PCI:{_BDF}\)", re.IGNORECASE)
+# pci 0000:00:04.0: [10de:20b0] type 00 class 0x030200
+_ENUMERATED = re.compile(rf"pci {_BDF}: \[(10de:[0-9a-f]{{4}})\] type \S+ class 0x(0300|0302|0380)", re.IGNORECASE)
+# nvidia 0000:01:00.0: enabling device; NVRM: GPU 0000:01:00.0: RmInitAdapter failed!
+_DRIVEN = re.compile(rf"(?:\bnvidia |NVRM: GPU (?:at PCI:)?|nvidia: probe of ){_BDF}[: ]", re.IGNORECASE)
+_QUICK = re.compile(r"NVRM|nvidia|10de:", re.IGNORECASE)
+
+
+def devices_in_logs(source: Source) -> list[PciDevice]:
+    """One device for each address that the driver or the bus named as an NVIDIA GPU."""
+    devices: dict[str, PciDevice] = {}
+    for document in source.documents():
+        for index, line in enumerate(document.text.splitlines()):
+            if not _QUICK.search(line):
+                continue
+            for pattern in (_NAMED, _ENUMERATED, _NO_BAR, _DRIVEN):
+                match = pattern.search(line)
+                bdf = normal_bdf(match[1]) if match else None
+                if match is None or bdf is None:
+                    continue
+                proof = evidence_of(document, index)
+                device = devices.get(bdf) or PciDevice(bdf=bdf, evidence={"": proof})
+                if pattern in (_NAMED, _ENUMERATED):
+                    code = match[3] if pattern is _ENUMERATED else device.class_code
+                    device = msgspec.structs.replace(device, device_id=match[2].lower(), class_code=code)
+                elif pattern is _NO_BAR:
+                    evidence = {**device.evidence, "bar_unassigned": proof}
+                    device = msgspec.structs.replace(device, bar_unassigned=True, evidence=evidence)
+                devices[bdf] = device
+    return list(devices.values())
+
+
+def completed(devices: list[PciDevice], logged: list[PciDevice]) -> list[PciDevice]:
+    """Devices of lspci with what the log adds: ids and unassigned BARs."""
+    by_bdf = {device.bdf: device for device in logged}
+    done = []
+    for device in devices:
+        other = by_bdf.get(device.bdf)
+        if other is not None:
+            evidence = {**other.evidence, **device.evidence}
+            device = msgspec.structs.replace(
+                device,
+                device_id=device.device_id or other.device_id,
+                bar_unassigned=device.bar_unassigned or other.bar_unassigned,
+                evidence=evidence,
+            )
+        done.append(device)
+    return done
