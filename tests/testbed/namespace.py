@@ -11,7 +11,7 @@ from pathlib import Path
 _ENTER = """
 count=$1; shift
 while [ "$count" -gt 0 ]; do
-    mount --bind "$1" "$2" || exit 125
+    mount --rbind "$1" "$2" || exit 125
     shift 2; count=$((count - 1))
 done
 exec "$@"
