@@ -85,13 +85,16 @@ def _clues(
         truth, evidence = _holds(clue, fired, machine)
         if truth is False:
             continue
+        decides = machine.fill(fired, clue.check, shell=True) if truth is None and clue.check else None
         told = HeldClue(
-            because=machine.fill(fired, clue.because), weight=clue.weight.value, evidence=evidence[:_MOST_EVIDENCE]
+            because=machine.fill(fired, clue.because),
+            weight=clue.weight.value,
+            evidence=evidence[:_MOST_EVIDENCE],
+            check=decides,
         )
         (held if truth else unknown).append(told)
-        if truth is None and clue.check:
-            run = machine.fill(fired, clue.check, shell=True)
-            checks.append(NextCheck(say=told.because, run=run, why=told.because))
+        if decides:
+            checks.append(NextCheck(say=told.because, run=decides, why=told.because))
     return held, unknown, checks
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudoctor.render.options import RenderOptions
-from gpudoctor.render.words import consequences, headline, not_checked, said, standing_causes, where
+from gpudoctor.render.words import consequences, headline, label, not_checked, said, standing_causes, where
 from gpudoctor.report import SEVERITIES, Finding, ProbeState, Report
 
 
@@ -16,10 +16,9 @@ def render(report: Report, options: RenderOptions) -> str:
         failed = SEVERITIES.index(finding.severity) <= bar
         failures += failed
         cases.append(_finding_case(finding, failed))
-    blind = {item.name: item for item in not_checked(report)}
+    blind = {item.probe: item for item in not_checked(report)}
     for run in report.probes:
-        name = run.name.replace("_", " ")
-        item = blind.get(name)
+        item = blind.get(run.name)
         body = ""
         if item and item.essential and not options.allow_unknown:
             errors += 1
@@ -27,7 +26,7 @@ def render(report: Report, options: RenderOptions) -> str:
         elif item or run.state in (ProbeState.NO_EVIDENCE, ProbeState.SKIPPED):
             skipped += 1
             body = f"<skipped message={_quoted(item.why if item else str(run.state).replace('_', ' '))}/>"
-        cases.append(_case("gpudoctor.probes", name, body, run.seconds))
+        cases.append(_case("gpudoctor.probes", label(run.name), body, run.seconds))
     seconds = sum(run.seconds for run in report.probes)
     attributes = (
         f'name="gpudoctor" tests="{len(cases)}" failures="{failures}" errors="{errors}" skipped="{skipped}" '

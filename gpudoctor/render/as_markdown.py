@@ -14,6 +14,7 @@ from gpudoctor.render.words import (
     grouped,
     headline,
     not_checked,
+    purpose,
     ruled_out,
     said,
     standing_causes,
@@ -52,9 +53,7 @@ def render(report: Report, options: RenderOptions) -> str:
     if checks:
         lines += ["", "### Next checks", ""]
         for number, check in enumerate(checks, 1):
-            lines += _item(
-                f"{number}. ", escape(check.say) + (f" ({escape(check.why)})" if check.why else ""), check.run
-            )
+            lines += _item(f"{number}. ", escape(purpose(check)), check.run)
     return "\n".join(lines) + "\n"
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from gpudoctor.render.options import RenderOptions
 from gpudoctor.render.paint import Paint
+from gpudoctor.render.safe import cut
 from gpudoctor.render.text_finding import finding_lines
-from gpudoctor.render.words import further_checks, grouped, not_checked, summary
+from gpudoctor.render.words import further_checks, grouped, label, not_checked, purpose, summary
 from gpudoctor.render.wrap import command, wrap
 from gpudoctor.report import ProbeState, Report, Verdict
 
 _MOST_CHECKS = 4
+_MOST_LINES = 3  # of a reason why something could not be checked
+LABEL = "NOT CHECKED  "
 
 
 def render(report: Report, options: RenderOptions) -> str:
@@ -20,7 +23,7 @@ def render(report: Report, options: RenderOptions) -> str:
     shown: set[str] = set()
     for group in grouped(report.findings):
         lines += ["", *finding_lines(group, width, paint, options.verbose, shown)]
-    lines += _not_checked(report, width, paint)
+    lines += _not_checked(report, width, paint, verbose=options.verbose)
     lines += _next_checks(report, width, paint, options.verbose, shown)
     lines += _checked(report, width, options.verbose)
     lines += _more(report, paint, options.verbose)
@@ -37,16 +40,17 @@ def _verdict(report: Report, width: int, paint: Paint) -> list[str]:
     return lines
 
 
-def _not_checked(report: Report, width: int, paint: Paint) -> list[str]:
+def _not_checked(report: Report, width: int, paint: Paint, verbose: bool) -> list[str]:
     items = not_checked(report)
     lines: list[str] = [""] if items else []
-    label = "NOT CHECKED  "
     for index, item in enumerate(items):
         todo = f" ({item.todo})" if item.todo else ""
-        lead = label if index == 0 else " " * len(label)
-        told = wrap(f"{item.name}: {item.why}{todo}", width, lead, " " * (len(label) + 2))
+        lead = LABEL if index == 0 else " " * len(LABEL)
+        told = wrap(f"{item.name}: {item.why}{todo}", width, lead, " " * (len(LABEL) + 2))
+        if len(told) > _MOST_LINES and not verbose:
+            told = [*told[: _MOST_LINES - 1], cut(told[_MOST_LINES - 1] + " ...", width)]
         if index == 0:
-            told[0] = paint.severity(label.rstrip(), "unknown") + told[0][len(label.rstrip()) :]
+            told[0] = paint.severity(LABEL.rstrip(), "unknown") + told[0][len(LABEL.rstrip()) :]
         lines += told
     return lines
 
@@ -57,8 +61,7 @@ def _next_checks(report: Report, width: int, paint: Paint, verbose: bool, shown:
         return []
     lines = ["", paint.strong("NEXT CHECKS")]
     for number, check in enumerate(checks if verbose else checks[:_MOST_CHECKS], 1):
-        why = f" ({check.why})" if check.why and check.why != check.say else ""
-        lines += wrap(check.say + why, width, f"  {number}. ", "     ")
+        lines += wrap(purpose(check), width, f"  {number}. ", "     ")
         if check.run:
             lines += [paint.command(line) for line in command(check.run, width, "       ")]
     left = len(checks) - _MOST_CHECKS
@@ -74,7 +77,7 @@ def _checked(report: Report, width: int, verbose: bool) -> list[str]:
         for run in report.probes:
             lines += wrap(f"{run.state} {run.seconds:.2f} s", width, f"  {run.name:<16}")
         return lines if report.probes else []
-    read = [run.name.replace("_", " ") for run in report.probes if run.state in (ProbeState.OK, ProbeState.PARTIAL)]
+    read = [label(run.name) for run in report.probes if run.state in (ProbeState.OK, ProbeState.PARTIAL)]
     if report.verdict not in (Verdict.PASS, Verdict.UNKNOWN) or not report.probes:
         return []
     return ["", *wrap(", ".join(read) or "nothing", width, "checked: ", "         ")]

@@ -19,7 +19,8 @@ from gpudoctor.render.wrap import command, quote, wrap
 from gpudoctor.report import Finding, HeldClue, RankedCause, Standing, Step
 
 _MOST_EVIDENCE = 2
-_MOST_OTHERS = 4
+_MOST_OTHERS = 4  # where the first cause is only possible; beside a likely one,
+_MOST_RIVALS = 2
 _MOST_SUBJECTS = 8
 
 
@@ -35,7 +36,7 @@ def finding_lines(group: Group, width: int, paint: Paint, verbose: bool, shown: 
         lines += _cause(cause, width, paint, verbose, quoted)
         lines += _steps(cause.steps, width, paint, shown, "fix" if index == 0 else "fix, if it is that")
     if not verbose:
-        lines += _others(finding, causes[1:], width, paint, shown)
+        lines += _others(causes, width, paint, shown)
     lines += _ruled_out(finding, width, verbose)
     lines += _explains(finding, width)
     return lines
@@ -103,9 +104,10 @@ def _clue(clue: HeldClue, sign: str, width: int, paint: Paint, verbose: bool, qu
     for index, evidence in enumerate(clue.evidence if verbose else clue.evidence[:_MOST_EVIDENCE]):
         fits = index == 0 and cells(lines[-1]) + cells(where(evidence)) + 4 <= width
         lines = _sourced(lines, evidence, width, "", paint) if fits else lines
-        news = evidence.text not in quoted and evidence.text not in clue.because
-        if evidence.text and news:
-            quoted.add(evidence.text)
+        if evidence.text in quoted:
+            continue
+        quoted.add(evidence.text)
+        if evidence.text not in clue.because:
             lines += quote(evidence.text, width, "        ")
         if not fits:
             lines = _sourced(lines, evidence, width, "        ", paint)
@@ -122,12 +124,16 @@ def _steps(steps: list[Step], width: int, paint: Paint, shown: set[str], label: 
     return lines
 
 
-def _others(finding: Finding, others: list[RankedCause], width: int, paint: Paint, shown: set[str]) -> list[str]:
+def _others(causes: list[RankedCause], width: int, paint: Paint, shown: set[str]) -> list[str]:
+    """The other causes in question, each with the command that would decide it."""
+    decided = bool(causes) and causes[0].standing is Standing.LIKELY
+    told = [cause for cause in causes[1:] if not (decided and _is_remote(cause))]
+    most = _MOST_RIVALS if decided else _MOST_OTHERS
     lines: list[str] = []
-    for cause in others[:_MOST_OTHERS]:
+    for cause in told[:most]:
         word = "also likely" if cause.standing is Standing.LIKELY else "possible"
         decides = deciding_command(cause)
-        if not decides:
+        if not decides or decides in shown:
             lines += wrap(cause.title, width, f"  {word}: ", "    ")
             continue
         shown.add(decides)
@@ -137,8 +143,13 @@ def _others(finding: Finding, others: list[RankedCause], width: int, paint: Pain
         else:
             lines += wrap(f"{cause.title}; this would tell:", width, f"  {word}: ", "    ")
             lines += [paint.command(line) for line in command(decides, width, "         ")]
-    left = len(others) - _MOST_OTHERS
-    return [*lines, f"  and {left} more: -v"] if left > 0 else lines
+    left = len(causes) - 1 - len(told[:most])
+    return [*lines, f"  and {left} less likely: -v"] if left > 0 else lines
+
+
+def _is_remote(cause: RankedCause) -> bool:
+    """Another rule's finding that did not fire: worth a line only while nothing better is known."""
+    return cause.rule is not None and cause.standing is not Standing.LIKELY and not cause.held
 
 
 def _ruled_out(finding: Finding, width: int, verbose: bool) -> list[str]:

@@ -31,12 +31,15 @@ EFFECTS = {
 
 _STATES = {
     ProbeState.PARTIAL: "only partly read",
-    ProbeState.NO_EVIDENCE: "nothing to read",
+    ProbeState.NO_EVIDENCE: "nothing to read here",
     ProbeState.DENIED: "permission denied",
     ProbeState.TIMED_OUT: "no answer in time",
     ProbeState.CRASHED: "gpudoctor failed here",
     ProbeState.SKIPPED: "skipped",
 }
+
+_LABELS = {"nvml": "GPUs (NVML)", "nvidia_smi": "GPUs (nvidia-smi)"}
+PASTE = "pasted text"
 
 _BLIND = {ProbeState.DENIED, ProbeState.TIMED_OUT, ProbeState.CRASHED}
 
@@ -44,6 +47,7 @@ _BLIND = {ProbeState.DENIED, ProbeState.TIMED_OUT, ProbeState.CRASHED}
 class NotChecked(msgspec.Struct, frozen=True):
     """A probe that could not tell: what, why, and what to do about it."""
 
+    probe: str
     name: str
     why: str
     todo: str
@@ -59,19 +63,33 @@ class Group(msgspec.Struct, frozen=True):
 
 def not_checked(report: Report) -> list[NotChecked]:
     """Probes without a full answer that matter to the verdict, essential ones first."""
+    live = report.source.startswith("live")
+    if report.source == PASTE and report.findings:
+        return []  # a paste is never everything, and it did what it was pasted for
     told = [
-        NotChecked(
-            name=run.name.replace("_", " "),
-            why=_why(run),
-            todo=_todo(run, report.source.startswith("live")),
-            essential=run.essential,
-        )
+        NotChecked(run.name, label(run.name), _why(run), _todo(run, live), run.essential)
         for run in report.probes
-        if run.state in _BLIND
-        or (run.state is ProbeState.PARTIAL and run.problems)
-        or (run.state is ProbeState.NO_EVIDENCE and run.essential)
+        if _is_blind(run)
+    ]
+    # Both read the GPUs: where nvidia-smi said why it cannot, NVML's silence adds nothing.
+    said_by_smi = any(item.probe == "nvidia_smi" for item in told)
+    told = [
+        item
+        for item in told
+        if not (item.probe == "nvml" and item.why == _STATES[ProbeState.NO_EVIDENCE] and said_by_smi)
     ]
     return sorted(told, key=lambda item: not item.essential)
+
+
+def label(probe: str) -> str:
+    """A probe's name for readers."""
+    return _LABELS.get(probe, probe.replace("_", " "))
+
+
+def _is_blind(run: ProbeRun) -> bool:
+    if run.state is ProbeState.NO_EVIDENCE:
+        return run.essential
+    return run.state in _BLIND or (run.state is ProbeState.PARTIAL and bool(run.problems))
 
 
 def _why(run: ProbeRun) -> str:
@@ -171,6 +189,13 @@ def grouped(findings: Iterable[Finding]) -> list[Group]:
         else:
             groups[key if finding.subject != "node" else (*key, len(groups))] = Group(finding, [])
     return list(groups.values())
+
+
+def purpose(check: NextCheck) -> str:
+    """What a next check is for. Where it is only a clue's words, the clue is the question."""
+    if check.why == check.say:
+        return f"Is it so: {check.say}?"
+    return f"{check.say} ({check.why})" if check.why else check.say
 
 
 def further_checks(report: Report, shown: set[str]) -> list[NextCheck]:

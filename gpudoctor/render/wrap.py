@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from gpudoctor.render.safe import cells, cut
 
+_OPERATORS = ("&&", "||", "|", ";")
+_MORE = "    "  # before the further lines of one command
+
 
 def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     """Lines of at most `width` columns, the first one led by `first`, the others by `rest`. A long word keeps its own line."""
@@ -35,15 +38,39 @@ def command(run: str, width: int, lead: str) -> list[str]:
     """A command to copy: one line, or broken before an argument with a backslash at the line's end."""
     if cells(lead) + cells(run) <= width or not _may_break(run):
         return [lead + run]
+    whole = width - cells(lead) - len(_MORE) - 2
     lines: list[str] = []
-    line, indent = "", lead
-    for word in _words(run):
-        if line and cells(indent) + cells(line) + 1 + cells(word) + 2 > width:
-            lines.append(f"{indent}{line} \\")
-            line, indent = word, lead + "    "
+    for part in _parts(_words(run)):
+        if lines and cells(lines[-1]) + 1 + cells(part) <= whole:
+            lines[-1] += f" {part}"
+        elif cells(part) <= whole:
+            lines.append(part)
         else:
-            line = f"{line} {word}" if line else word
-    return [*lines, indent + line]
+            lines += _filled(part, whole)
+    return [
+        lead + (_MORE if index else "") + line + (" \\" if index + 1 < len(lines) else "")
+        for index, line in enumerate(lines)
+    ]
+
+
+def _parts(words: list[str]) -> list[str]:
+    """The commands of a line, each with the operator that follows it: the natural places to break."""
+    parts: list[list[str]] = [[]]
+    for word in words:
+        parts[-1].append(word)
+        if word in _OPERATORS or word.endswith(";"):
+            parts.append([])
+    return [" ".join(part) for part in parts if part]
+
+
+def _filled(part: str, width: int) -> list[str]:
+    lines: list[str] = []
+    for word in _words(part):
+        if lines and cells(lines[-1]) + 1 + cells(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def _may_break(run: str) -> bool:

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Gpudoctor
+
+from tests.cli.conftest import Gpudoctor
 
 COMMANDS = ["check", "explain", "collect", "facts", "xid", "demo", "rules"]
 

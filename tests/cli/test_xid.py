@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import Gpudoctor
+
+from tests.cli.conftest import Gpudoctor
 
 
 def test_a_page_says_what_it_is_and_what_to_do(gpudoctor: Gpudoctor) -> None:

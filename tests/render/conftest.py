@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sample_report import sample_report
 
 from gpudoctor.report import Report
+from tests.render.sample_report import sample_report
 
 GOLDEN = Path(__file__).parent / "golden"
 

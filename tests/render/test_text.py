@@ -98,7 +98,7 @@ def test_equal_findings_are_told_once_with_all_their_subjects(report: Report) ->
 def test_what_could_not_be_checked_says_why_and_what_to_do(report: Report) -> None:
     shown = text(report)
     assert "NOT CHECKED  kernel log: permission denied (run as root, or join group adm)" in shown
-    assert "nvml: no answer in time (--deadline SECONDS waits longer)" in shown
+    assert "GPUs (NVML): no answer in time (--deadline SECONDS waits longer)" in shown
     assert "slurm" not in shown
 
 
@@ -114,7 +114,7 @@ def test_no_findings_is_not_praise_when_nothing_was_read() -> None:
     )
     shown = text(report)
     assert shown.startswith("UNKNOWN  h: nothing wrong found so far; 1 thing could not be checked")
-    assert "NOT CHECKED  gpus: nothing to read" in shown
+    assert "NOT CHECKED  gpus: nothing to read here" in shown
 
 
 def test_a_pass_says_what_it_rests_on() -> None:
