@@ -16,6 +16,8 @@ _CLIENT = re.compile(r"API mismatch: the client has (?:the )?version (\d+\.\d+(?
 _MODULE = re.compile(r"this kernel module has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
 # NVRM:  information.  The 535.129.03 NVIDIA driver will ignore
 _IGNORES = re.compile(r"The (\d{3}\.\d+(?:\.\d+)?) NVIDIA driver will ignore")
+# Error! Bad return status for module build on kernel: 6.4.6-76060406-generic (x86_64)
+_BUILD_FAILED = re.compile(r"Bad return status for module build on kernel: .*")
 
 
 class Mismatch(NamedTuple):
@@ -54,6 +56,10 @@ def collect_from_logs(source: Source, found: Collected) -> None:
             found.set("library_version", mismatch.client, evidence_of(document, mismatch.client_line))
             if mismatch.module is not None and mismatch.module_line is not None:
                 found.set("kernel_module_version", mismatch.module, evidence_of(document, mismatch.module_line))
+        failed = _BUILD_FAILED.search(text)
+        if failed is not None:
+            line = text.count("\n", 0, failed.start())
+            found.set("dkms_autoinstall_error", failed[0].strip()[:400], evidence_of(document, line))
         ignores = _IGNORES.search(text)
         if ignores is not None:
             line = text.count("\n", 0, ignores.start())

@@ -11,6 +11,7 @@ from gpudoctor.probes import host_os as names
 from gpudoctor.probes.ask import exists, first_command, first_file, is_absent, is_machine, read_text, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.probes.container_detect import detect
+from gpudoctor.probes.host_hints import collect_hints
 from gpudoctor.probes.host_machine import collect_machine, collect_secure_boot
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
@@ -28,6 +29,7 @@ def probe(source: Source) -> Host | None:
     found.set("container_kind", container.kind, container.evidence)
     collect_machine(source, found)
     collect_secure_boot(source, found)
+    collect_hints(source, found)
     _times(source, found)
     _cpus(source, found)
     _memory(source, found)
