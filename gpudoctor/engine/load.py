@@ -15,6 +15,8 @@ from gpudoctor import __version__
 from gpudoctor.engine.model import Message, Rule
 from gpudoctor.errors import GpudoctorError
 
+PREPARED = "prepared.msgpack"  # beside the rules in a wheel: they cannot change there, so they are checked once, at build time
+
 
 class LoadedRule(msgspec.Struct, frozen=True):
     """A rule with what is prepared once: compiled expressions by (text), literals by message pattern, and where it is."""
@@ -57,34 +59,44 @@ def load_rules(extra: Iterable[Path] = ()) -> RuleSet:
 
     Raises GpudoctorError with every problem as a detail "file:line: what is wrong".
     """
-    files = _files([bundled_directory(), *extra])
-    cache = _cache_file(files)
-    cached = _read_cache(cache)
-    if cached is not None:
-        return cached
-    loaded, problems = check_files(files)
+    rules: dict[str, LoadedRule] = {}
+    problems: list[Problem] = []
+    for root in [bundled_directory(), *extra]:
+        loaded, found = _rules_below(root)
+        problems += found
+        rules |= {one.rule.id: one for one in loaded}
     if problems:
         raise GpudoctorError(
             f"{len(problems)} problem(s) in the rules",
             "mend them and try again; `gpudoctor rules lint` checks rule files",
             tuple(map(str, problems)),
         )
-    rules = RuleSet({one.rule.id: one for one in loaded})
-    _write_cache(cache, rules)
-    return rules
+    return RuleSet(rules)
 
 
-def _files(roots: Iterable[Path]) -> list[tuple[Path, Path]]:
-    """(root, file) of each rule file, in order."""
-    found: list[tuple[Path, Path]] = []
-    for root in roots:
-        if root.is_dir():
-            found += [(root, file) for file in sorted(root.rglob("*.yaml"))]
-        elif root.is_file():
-            found.append((root, root))
-        else:
-            raise GpudoctorError(f"no rules at {root}", "give a directory of rule files, or one .yaml file")
-    return found
+def _rules_below(root: Path) -> tuple[list[LoadedRule], list[Problem]]:
+    """Checked rules from the wheel's prepared file or the user's cache where they are current, else from the YAML."""
+    prepared = _decoded(root / PREPARED)
+    if prepared is not None:
+        return prepared, []
+    files = rule_files(root)
+    cache = _cache_file(files)
+    cached = _decoded(cache) if cache else None
+    if cached is not None:
+        return cached, []
+    loaded, problems = check_files(files)
+    if cache and not problems:
+        _write_cache(cache, loaded)
+    return loaded, problems
+
+
+def rule_files(root: Path) -> list[tuple[Path, Path]]:
+    """(root, file) of each rule file below a directory, or of the one file. Raises GpudoctorError when there is none."""
+    if root.is_dir():
+        return [(root, file) for file in sorted(root.rglob("*.yaml"))]
+    if root.is_file():
+        return [(root, root)]
+    raise GpudoctorError(f"no rules at {root}", "give a directory of rule files, or one .yaml file")
 
 
 def check_files(files: Iterable[tuple[Path, Path]]) -> tuple[list[LoadedRule], list[Problem]]:
@@ -114,26 +126,27 @@ def _cache_file(files: list[tuple[Path, Path]]) -> Path | None:
     return Path(home) / "gpudoctor" / f"rules-{digest.hexdigest()[:32]}.msgpack"
 
 
-def _read_cache(path: Path | None) -> RuleSet | None:
-    if path is None:
-        return None
+def _decoded(path: Path) -> list[LoadedRule] | None:
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=RuleSet)
+        return msgspec.msgpack.decode(path.read_bytes(), type=list[LoadedRule])
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def _write_cache(path: Path | None, rules: RuleSet) -> None:
+def encoded(loaded: list[LoadedRule]) -> bytes:
+    """Checked rules as they are kept: in the wheel (PREPARED) and in the user's cache."""
+    return msgspec.msgpack.encode(loaded)
+
+
+def _write_cache(path: Path, loaded: list[LoadedRule]) -> None:
     """Best effort: a read-only home only costs time. Older caches go, so that the directory does not grow."""
-    if path is None:
-        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for old in sorted(path.parent.glob("rules-*.msgpack"), key=lambda p: p.stat().st_mtime)[:-4]:
             old.unlink(missing_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(handle, "wb") as out:
-            out.write(msgspec.msgpack.encode(rules))
+            out.write(encoded(loaded))
         os.replace(name, path)
     except OSError:
         return
