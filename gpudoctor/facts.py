@@ -318,7 +318,8 @@ class Gpu(Fact, frozen=True, kw_only=True):
     processes: list[GpuProcess] | None = None
     nvlinks: list[NvLink] | None = None
     lost: bool | None = None  # the driver answers "GPU is lost" or cannot give a handle
-    errors: dict[str, str] = {}  # field or "handle" -> NVML error by name (NOT_SUPPORTED is not listed)
+    # field or "handle" -> NVML error by name (NOT_SUPPORTED and other ways to have no value are not listed), or CRASHED
+    errors: dict[str, str] = {}
 
 
 # --- kernel log -----------------------------------------------------------------------------------------------------

@@ -42,6 +42,39 @@ NAMES: dict[int, str] = {
 }
 CODES: dict[str, int] = {name: code for code, name in NAMES.items()}
 
+# What nvmlErrorString says for a code, lower case; nvidia-smi prints these words in place of a value or after a failed start.
+WORDS: dict[str, str] = {
+    "uninitialized": "UNINITIALIZED",
+    "invalid argument": "INVALID_ARGUMENT",
+    "not supported": "NOT_SUPPORTED",
+    "n/a": "NOT_SUPPORTED",
+    "insufficient permissions": "NO_PERMISSION",
+    "not found": "NOT_FOUND",
+    "insufficient size": "INSUFFICIENT_SIZE",
+    "insufficient external power": "INSUFFICIENT_POWER",
+    "driver not loaded": "DRIVER_NOT_LOADED",
+    "timeout": "TIMEOUT",
+    "interrupt request issue": "IRQ_ISSUE",
+    "nvml shared library not found": "LIBRARY_NOT_FOUND",
+    "function not found": "FUNCTION_NOT_FOUND",
+    "corrupted inforom": "CORRUPTED_INFOROM",
+    "gpu is lost": "GPU_IS_LOST",
+    "gpu requires reset": "RESET_REQUIRED",
+    "gpu access blocked by the operating system": "OPERATING_SYSTEM",
+    "driver/library version mismatch": "LIB_RM_VERSION_MISMATCH",
+    "in use by another client": "IN_USE",
+    "insufficient memory": "MEMORY",
+    "no data": "NO_DATA",
+    "vgpu ecc not supported": "VGPU_ECC_NOT_SUPPORTED",
+    "insufficient resources": "INSUFFICIENT_RESOURCES",
+    "invalid frequency": "FREQ_NOT_SUPPORTED",
+    "argument version mismatch": "ARGUMENT_VERSION_MISMATCH",
+    "requested functionality has been deprecated": "DEPRECATED",
+    "not ready": "NOT_READY",
+    "unknown error": "UNKNOWN",
+    "err!": "UNKNOWN",
+}
+
 # A field that answers with one of these has a fault to tell of; any other code only means that there is no value.
 FIELD_FAULTS = frozenset(
     {

@@ -43,7 +43,10 @@ FAMILIES: tuple[Family, ...] = (
     Family("no_devices_probed", r"NVRM: No NVIDIA devices probed"),
     Family("probe_not_called", r"probe routine was not called for \d+ device"),
     Family("probe_conflict_hint", r"This can occur when (?:another driver|a driver such as)"),
-    Family("probe_failed", r"probe routine failed for \d+ device|nvidia: probe of \S+ failed with error|nvidia \S+: probe with driver nvidia failed with error"),
+    Family(
+        "probe_failed",
+        r"probe routine failed for \d+ device|nvidia: probe of \S+ failed with error|nvidia \S+: probe with driver nvidia failed with error",
+    ),
     Family("none_initialized", r"None of the NVIDIA (?:devices|graphics adapters) were initialized"),
     Family("obtained_ownership", r"obtained ownership of the NVIDIA"),
     Family("vf_probe", r"(?:Aborting|Ignoring) probe for VF"),
@@ -65,7 +68,9 @@ FAMILIES: tuple[Family, ...] = (
     Family("dma_config", r"Cannot configure the device for DMA"),
     Family("failing_engine", r"Failing GPU (?:Pre|Post)?(?:Init|Load) for Engine ID"),
     Family("sysenv", r"osVerifySystemEnvironment failed"),
-    Family("vbios_fail", r"Failed to copy vbios to system memory|failed to extract VBIOS image|failed to parse FWSEC"),
+    Family(
+        "vbios_fail", r"Failed to copy vbios to system memory|failed to extract VBIOS image|failed to parse FWSEC"
+    ),
     Family("wpr2_up", r"unexpected WPR2 already up"),
     Family("wpr2_hint", r"the GPU is likely in a bad state and may need to be reset"),
     Family("bar_firewall", r"failed to wait for bar firewall to lower"),
@@ -93,7 +98,10 @@ FAMILIES: tuple[Family, ...] = (
     Family("nvswitch_mismatch", r"nvidia-nvswitch: Version mismatch"),
     Family("nvswitch_storm", r"nvidia-nvswitch\S*:.*interrupt storm"),
     Family("nvswitch_blacklisted", r"nvidia-nvswitch\S*:.*(?:blacklisted|excluded)"),
-    Family("nvswitch_init_fail", r"nvidia-nvswitch\S*:.*(?:[Ff]ailed to (?:register|initialize|enable|probe)|initialization failed)"),
+    Family(
+        "nvswitch_init_fail",
+        r"nvidia-nvswitch\S*:.*(?:[Ff]ailed to (?:register|initialize|enable|probe)|initialization failed)",
+    ),
     Family("uvm_ecc", r"nvidia-uvm:.*ECC error encountered"),
     Family("uvm_global_fatal", r"nvidia-uvm:.*Encountered a global fatal error"),
     Family("uvm_init_failed", r"nvidia-uvm:.*(?:init_module\(\) failed|[Ii]nitialization failed)"),
@@ -105,7 +113,12 @@ FAMILIES: tuple[Family, ...] = (
     # --- loading the module
     Family("module_unsigned", r"nvidia[\w-]*: module verification failed", "other", "info"),
     Family("lockdown", r"Lockdown: .*unsigned module loading is restricted", "other", "error"),
-    Family("key_rejected", r"Loading of (?:unsigned )?module .*(?:is )?rejected|Loading of unsigned module is rejected|Key was rejected by service", "other", "error"),
+    Family(
+        "key_rejected",
+        r"Loading of (?:unsigned )?module .*(?:is )?rejected|Loading of unsigned module is rejected|Key was rejected by service",
+        "other",
+        "error",
+    ),
     Family("pkcs_missing", r"PKCS#7 signature not signed with a trusted key", "other", "error"),
     Family("module_layout", r"disagrees about version of symbol|version magic '.*' should be", "other", "error"),
     Family("unknown_symbol", r"nvidia[\w-]*: Unknown symbol", "other", "error"),
@@ -120,12 +133,29 @@ FAMILIES: tuple[Family, ...] = (
     Family("dpc", r"DPC: containment event", "other", "critical"),
     Family("pcie_slot_down", r"pciehp: Slot\([^)]*\): (?:Link Down|Card not present)", "other", "error"),
     Family("pcie_bandwidth_limited", r"available PCIe bandwidth, limited by", "other", "warning"),
-    Family("pcie_config_unreadable", r"Unable to change power state from D3\w+ to D0|can.t change power state from D3\w+ to D0", "other", "error"),
-    Family("bar_no_space", r"BAR [0-5](?: \[[^\]]*\])?: (?:no space for|failed to assign|can.t assign)", "other", "error"),
-    Family("pcie_reset_failed", r"not ready \d+ms after (?:FLR|bus reset|resume|DPC)|timed out waiting for pending transaction", "other", "error"),
+    Family(
+        "pcie_config_unreadable",
+        r"Unable to change power state from D3\w+ to D0|can.t change power state from D3\w+ to D0",
+        "other",
+        "error",
+    ),
+    Family(
+        "bar_no_space", r"BAR [0-5](?: \[[^\]]*\])?: (?:no space for|failed to assign|can.t assign)", "other", "error"
+    ),
+    Family(
+        "pcie_reset_failed",
+        r"not ready \d+ms after (?:FLR|bus reset|resume|DPC)|timed out waiting for pending transaction",
+        "other",
+        "error",
+    ),
     Family("bar_reserved", r"BAR \d+: can.t reserve", "other", "warning"),
     # --- IOMMU and DMA
-    Family("iommu_fault", r"DMAR: \[(?:DMA|INTR)[^\]]*\].*fault|DMAR: DRHD: handling fault|AMD-Vi: .*IO_PAGE_FAULT|AMD-Vi: .*(?:Completion-Wait loop timed out)|arm-smmu\S* .*(?:F_TRANSLATION|event 0x10)", "other", "error"),
+    Family(
+        "iommu_fault",
+        r"DMAR: \[(?:DMA|INTR)[^\]]*\].*fault|DMAR: DRHD: handling fault|AMD-Vi: .*IO_PAGE_FAULT|AMD-Vi: .*(?:Completion-Wait loop timed out)|arm-smmu\S* .*(?:F_TRANSLATION|event 0x10)",
+        "other",
+        "error",
+    ),
     Family("swiotlb_full", r"swiotlb buffer is full", "other", "error"),
     # --- host memory and processors
     Family("ghes", r"\[Hardware Error\]: Hardware error from APEI", "mce", "error"),
@@ -147,14 +177,24 @@ FAMILIES: tuple[Family, ...] = (
     ),
     # --- the kernel itself
     Family("kernel_panic", r"Kernel panic - not syncing", "other", "critical"),
-    Family("oops", r"BUG: (?:unable to handle|kernel NULL pointer|Bad page)|kernel BUG at|general protection fault|Oops: ", "other", "critical"),
+    Family(
+        "oops",
+        r"BUG: (?:unable to handle|kernel NULL pointer|Bad page)|kernel BUG at|general protection fault|Oops: ",
+        "other",
+        "critical",
+    ),
     Family("hung_task", r"blocked for more than \d+ seconds", "other", "error"),
     Family("soft_lockup", r"soft lockup - CPU#", "other", "error"),
     Family("hard_lockup", r"hard LOCKUP", "other", "critical"),
     Family("rcu_stall", r"rcu\S* (?:self-)?detected (?:expedited )?stalls?", "other", "warning"),
     Family("nmi", r"NMI received for unknown reason|NMI: (?:PCI system error|IOCK error)", "other", "critical"),
     Family("gpu_library_segfault", r"segfault at .* in lib(?:nccl|cuda|cudnn|cublas|nvidia)\S*", "other", "warning"),
-    Family("network_device_failed", r"mlx5_core \S+ .*(?:health compromised|Fatal error)|mlx5_core \S+: .*(?:health compromised|Fatal error)", "other", "error"),
+    Family(
+        "network_device_failed",
+        r"mlx5_core \S+ .*(?:health compromised|Fatal error)|mlx5_core \S+: .*(?:health compromised|Fatal error)",
+        "other",
+        "error",
+    ),
 )
 # Routine lines that say nothing: known, and left out.
 ROUTINE = frozenset({"gpu_uuid_line", "board_serial", "obtained_ownership"})

@@ -25,16 +25,20 @@ _XID = re.compile(
 _XID_PROCESS = re.compile(r"^pid='?(?P<pid><unknown>|\d+)'?(?:, name='?(?P<name>[^,']*)'?)?(?:, |,?\s*$)")
 _RECOVERY = re.compile(r"recovery action changed from 0x[0-9a-fA-F]+ \([^)]*\) to 0x[0-9a-fA-F]+ \((?P<to>[^)]*)\)")
 # nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 LTSSM Fault Up (First)
-_SXID = re.compile(
-    rf"nvidia-nvswitch(?P<switch>\d+): SXid \(PCI:(?P<bdf>{_BDF})\): (?P<code>\d{{5}}), (?P<rest>.*)$"
-)
+_SXID = re.compile(rf"nvidia-nvswitch(?P<switch>\d+): SXid \(PCI:(?P<bdf>{_BDF})\): (?P<code>\d{{5}}), (?P<rest>.*)$")
 _SXID_SEVERITY = re.compile(r"^(?P<severity>(?i:fatal|non-fatal|correctable)), (?P<text>.*)$")
 _SXID_DETAIL = re.compile(r"^(?:Severity \d+ Engine instance|Data \{)")
 _LINK = re.compile(r"\b[Ll]ink (?P<link>\d+)\b")
-_ANY_BDF = re.compile(rf"\b(?P<bdf>[0-9a-fA-F]{{4,8}}:[0-9a-fA-F]{{2}}:[0-9a-fA-F]{{2}}(?:\.[0-7])?)\b")
-_KILLED = re.compile(r"(?P<cgroup>Memory cgroup out of memory: )?Kill(?:ed)? process (?P<pid>\d+) \((?P<name>[^)]*)\)")
-_TASK = re.compile(r"task (?P<name>[^:]+):(?P<pid>\d+) blocked|\[(?P<lname>[^:\]]+):(?P<lpid>\d+)\]$|^(?P<pname>\S+): page allocation|^(?P<oname>\S+) invoked oom-killer|^(?P<sname>[^\s\[]+)\[(?P<spid>\d+)\]: segfault")
-_AER_SEVERITY = re.compile(r"(?i)severity=(?P<a>\w+)(?: \((?P<b>[\w-]+)\))?|AER: (?:Multiple )?(?P<c>\w+)(?: \((?P<d>[\w-]+)\))? error")
+_ANY_BDF = re.compile(r"\b(?P<bdf>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\b")
+_KILLED = re.compile(
+    r"(?P<cgroup>Memory cgroup out of memory: )?Kill(?:ed)? process (?P<pid>\d+) \((?P<name>[^)]*)\)"
+)
+_TASK = re.compile(
+    r"task (?P<name>[^:]+):(?P<pid>\d+) blocked|\[(?P<lname>[^:\]]+):(?P<lpid>\d+)\]$|^(?P<pname>\S+): page allocation|^(?P<oname>\S+) invoked oom-killer|^(?P<sname>[^\s\[]+)\[(?P<spid>\d+)\]: segfault"
+)
+_AER_SEVERITY = re.compile(
+    r"(?i)severity=(?P<a>\w+)(?: \((?P<b>[\w-]+)\))?|AER: (?:Multiple )?(?P<c>\w+)(?: \((?P<d>[\w-]+)\))? error"
+)
 _AER_FROM = re.compile(rf"received(?: from|:)? ?(?P<bdf>{_BDF})")
 _BOOT_HEADING = re.compile(r"^\s*journalctl -b (?P<boot>-?\d+)")
 _REBOOT = re.compile(r"^-- (?:Boot [0-9a-f]{8,}|Reboot)")
@@ -67,7 +71,12 @@ class Scan(msgspec.Struct, kw_only=True):
 
 
 def scan_log(
-    text: str, source: str, *, line_numbers: list[int] | None = None, boot: int | None = None, now: float | None = None
+    text: str,
+    source: str,
+    *,
+    line_numbers: list[int] | None = None,
+    boot: int | None = None,
+    now: float | None = None,
 ) -> Scan:
     """The events of a log, in its order. `boot`: the boot of its last line (0 the present one), where that is known."""
     walker = _Walker(boot, now)
@@ -161,7 +170,11 @@ class _Walker:
         """Adds a line to the message that spans several, each with the driver's own prefix."""
         assert self.open is not None
         words = entry.body.removeprefix("NVRM: ")
-        own = words.startswith(_OPENS) or words.startswith(("GPU ", "GPU0", "Xid", "loading")) or not entry.body.startswith("NVRM")
+        own = (
+            words.startswith(_OPENS)
+            or words.startswith(("GPU ", "GPU0", "Xid", "loading"))
+            or not entry.body.startswith("NVRM")
+        )
         if own or self.joined >= _JOINED_LIMIT:
             return False
         self.open.body = f"{self.open.body} {words.strip()}"
@@ -184,7 +197,9 @@ class _Walker:
         last = self.segment
         for event in self.events:
             known = self.headings.get(event.segment)
-            event.boot = known if known is not None else None if self.boot is None else self.boot + event.segment - last
+            event.boot = (
+                known if known is not None else None if self.boot is None else self.boot + event.segment - last
+            )
 
 
 @lru_cache(maxsize=4096)
@@ -202,7 +217,13 @@ def event_of(body: str) -> Event | None:
             return None
         return Event(group="nvrm", id=None, body=body, raw=body, line=0, parts={"bdf": _bdf_in(body)})
     event = Event(
-        group=family.group, id=family.id, body=body, raw=body, line=0, severity=family.severity, parts={"bdf": _bdf_in(body)}
+        group=family.group,
+        id=family.id,
+        body=body,
+        raw=body,
+        line=0,
+        severity=family.severity,
+        parts={"bdf": _bdf_in(body)},
     )
     if family.group == "aer":
         _fill_aer(event)
@@ -223,7 +244,11 @@ def _xid(body: str) -> Event | None:
     if match is None:
         return None
     rest = match["rest"] or ""
-    parts: dict[str, Any] = {"code": int(match["code"]), "bdf": _xid_bdf(match["bdf"]), "mig": match["mig"].strip() or None}
+    parts: dict[str, Any] = {
+        "code": int(match["code"]),
+        "bdf": _xid_bdf(match["bdf"]),
+        "mig": match["mig"].strip() or None,
+    }
     if (process := _XID_PROCESS.match(rest)) is not None:
         rest = rest[process.end() :]
         parts["pid"] = int(process["pid"]) if process["pid"].isdigit() else None
@@ -277,7 +302,11 @@ def _fill_aer(event: Event) -> None:
     match = _AER_SEVERITY.search(event.body)
     words = " ".join(filter(None, match.groups())).lower() if match else ""
     event.severity = (
-        "fatal" if words.endswith(" fatal") or words == "fatal" else "corrected" if words.startswith("correct") else "non-fatal"
+        "fatal"
+        if words.endswith(" fatal") or words == "fatal"
+        else "corrected"
+        if words.startswith("correct")
+        else "non-fatal"
     )
     if event.id == "aer_received" and (origin := _AER_FROM.search(event.body)) is not None:
         event.parts["bdf"] = normal_bdf(origin["bdf"]) or event.parts["bdf"]

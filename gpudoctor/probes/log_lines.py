@@ -1,12 +1,12 @@
 """The front part of a kernel log's line, in every layout: when it was, and where the message itself begins.
 
-    [ 3947.590120] NVRM: ...                                         dmesg
-    [Mon Jan 20 10:18:26 2025] NVRM: ...                             dmesg -T
-    kern  :warn  : 2025-01-21T02:21:33,498559+00:00 NVRM: ...        dmesg -x, --time-format iso
-    <4>[  201.650687] NVRM: ...                                      pstore, dmesg -r
-    2025-01-17T17:10:43+0000 node7 kernel: NVRM: ...                 journalctl -o short-iso
-    Sep  8 07:55:37 node7 kernel: [350941.516160] NVRM: ...          syslog, kern.log, journalctl
-    kernel: NVRM: ...                                                shortened by hand
+[ 3947.590120] NVRM: ...                                         dmesg
+[Mon Jan 20 10:18:26 2025] NVRM: ...                             dmesg -T
+kern  :warn  : 2025-01-21T02:21:33,498559+00:00 NVRM: ...        dmesg -x, --time-format iso
+<4>[  201.650687] NVRM: ...                                      pstore, dmesg -r
+2025-01-17T17:10:43+0000 node7 kernel: NVRM: ...                 journalctl -o short-iso
+Sep  8 07:55:37 node7 kernel: [350941.516160] NVRM: ...          syslog, kern.log, journalctl
+kernel: NVRM: ...                                                shortened by hand
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-_MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+_MONTHS = {
+    name: number
+    for number, name in enumerate(
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1
+    )
+}
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _SYSLOG = r"(?:[A-Z][a-z]{2} {1,2}\d{1,2} (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d+)?)"
 _FACILITY = re.compile(r"^\s*(?:<\d{1,3}>|(?:kern|user|daemon|syslog|auth|local\d)\s*:\s*\w+\s*:\s*)")
@@ -102,5 +107,7 @@ def _syslog(text: str, now: float | None) -> str | None:
     month, day = _MONTHS[match["month"]], int(match["day"])
     # a line lies in the past: a date that is still to come this year was last year's
     tomorrow = today + timedelta(days=2)
-    year = today.year if (month, day) <= (tomorrow.month, tomorrow.day) or tomorrow.year > today.year else today.year - 1
+    year = (
+        today.year if (month, day) <= (tomorrow.month, tomorrow.day) or tomorrow.year > today.year else today.year - 1
+    )
     return _civil(year, match["month"], match["day"], match["clock"])

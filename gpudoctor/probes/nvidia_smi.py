@@ -5,13 +5,14 @@ Live, the plain table is asked for its error words, and the XML only where NVML 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from gpudoctor.facts import Cuda, Driver, Evidence, Facts, Gpu
-from gpudoctor.knowledge.nvml_codes import CODES
+from gpudoctor.knowledge.nvml_codes import CODES, NAMES
 from gpudoctor.probes.ask import said
 from gpudoctor.probes.gpu_processes import with_life
 from gpudoctor.probes.merge_gpus import merge_gpu_lists
@@ -152,9 +153,7 @@ def _add_failure(
         driver.setdefault("nvidia_smi_exit_code", answer.exit_code)
     words = failure.error
     if words is None and answer.exit_code not in (None, 0):
-        # Its own words where they are known ones, else whatever it said last.
-        lines = [line.strip() for line in answer.text.splitlines() if line.strip()]
-        words = (lines[-1] if lines else f"exit code {answer.exit_code}")[:400]
+        words = _other_words(answer)
     if words is None:
         return
     quoted = _quoted(answer, failure.line, words)
@@ -169,6 +168,19 @@ def _add_failure(
             evidence[name] = quoted
 
 
+_DATE = re.compile(r"^[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}$")
+_REPORT_LINE = re.compile(r"^\s*[|+<=]|\s:(?:\s|$)")
+
+
+def _other_words(answer: CommandAnswer) -> str:
+    """What an unknown failure said last; a report's own lines are not words of a failure."""
+    said_lines = [line.strip() for line in answer.text.splitlines() if line.strip() and not _REPORT_LINE.search(line)]
+    code = answer.exit_code or 0
+    name = f" ({NAMES[code]})" if code in NAMES else ""
+    last = said_lines[-1] if said_lines else ""
+    return (last if last and not _DATE.match(last) else f"exit code {code}{name}")[:400]
+
+
 def _quoted(answer: CommandAnswer, line: int | None, text: str) -> Evidence:
     plain = {"": Evidence(source=answer.request, line=line, text=text)}
     return renumber(plain, answer.line_numbers)[""]
@@ -176,6 +188,4 @@ def _quoted(answer: CommandAnswer, line: int | None, text: str) -> Evidence:
 
 def _cuda(report: SmiReport) -> Cuda:
     quoted = report.evidence.get("cuda_version")
-    return Cuda(
-        driver_cuda_version=report.cuda_version, evidence={"driver_cuda_version": quoted} if quoted else {}
-    )
+    return Cuda(driver_cuda_version=report.cuda_version, evidence={"driver_cuda_version": quoted} if quoted else {})

@@ -27,7 +27,13 @@ def parse_nvlink(text: str, source: str = SOURCE) -> list[Gpu] | None:
     gpus: list[tuple[dict[str, Any], dict[int, dict[str, Any]]]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if match := _GPU.match(line):
-            head = {"index": int(match["index"]), "name": match["name"], "uuid": match["uuid"], "line": number, "text": line.strip()}
+            head = {
+                "index": int(match["index"]),
+                "name": match["name"],
+                "uuid": match["uuid"],
+                "line": number,
+                "text": line.strip(),
+            }
             gpus.append((head, {}))
         elif match := _LINK.match(line):
             if not gpus:
@@ -41,7 +47,9 @@ def parse_nvlink(text: str, source: str = SOURCE) -> list[Gpu] | None:
             name=head["name"],
             uuid=head["uuid"],
             nvlinks=[_link(source, index, links[index]) for index in sorted(links)],
-            evidence={name: Evidence(source=source, line=head["line"], text=head["text"]) for name in ("", "nvlinks")},
+            evidence={
+                name: Evidence(source=source, line=head["line"], text=head["text"]) for name in ("", "nvlinks")
+            },
         )
         for head, links in gpus
         if links

@@ -55,6 +55,7 @@ _INGREDIENTS = frozenset(
         "power_limit_requested_w",
     }
 )
+_MOST_GPUS = 256
 _GPU_FIELDS = frozenset(Gpu.__struct_fields__)
 
 
@@ -87,7 +88,7 @@ def facts_of(answer: CommandAnswer) -> Facts | None:
         return None
     driver = driver_of(dump, timed_out)
     cuda = _cuda_of(dump)
-    gpus = gpus_of(dump) if dump.init and dump.init.get("code") == 0 else None
+    gpus = gpus_of(dump, _cut_short(answer)) if dump.init and dump.init.get("code") == 0 else None
     return Facts(gpus=gpus, driver=driver, cuda=cuda)
 
 
@@ -144,7 +145,7 @@ def driver_of(dump: Dump, timed_out: bool) -> Driver | None:
 
 
 def _without_api_number(version: str) -> str:
-    """"535.183.01" of "12.535.183.01": NVML puts the number of its interface first."""
+    """ "535.183.01" of "12.535.183.01": NVML puts the number of its interface first."""
     first, _, rest = version.partition(".")
     return rest if len(first) <= 2 and rest.count(".") >= 1 else version
 
@@ -158,12 +159,30 @@ def _cuda_of(dump: Dump) -> Cuda | None:
     return Cuda(driver_cuda_version=version, evidence=evidence)
 
 
-def gpus_of(dump: Dump) -> list[Gpu] | None:
-    """One entry a device, also for those whose handle was refused. None when even their number is not known."""
+def _cut_short(answer: CommandAnswer) -> tuple[str, str]:
+    """Why GPUs may be missing in an unfinished dump: the error's name, and words."""
+    if answer.status is Status.TIMEOUT:
+        return "TIMEOUT", f"NVML gave no answer in {answer.seconds:.0f} s"
+    signal = f" by signal {-answer.exit_code}" if answer.exit_code is not None and answer.exit_code < 0 else ""
+    return "CRASHED", f"asking NVML was ended{signal}"
+
+
+def gpus_of(dump: Dump, cut_short: tuple[str, str] = ("TIMEOUT", "the dump ends early")) -> list[Gpu] | None:
+    """One entry a device, also for those that gave no handle or were not reached. None when even their number is not known."""
     count = _map(dump.system.get("values")).get("device_count")
-    if not dump.devices and not isinstance(count, int):
-        return None
-    return [gpu_of(device) for device in dump.devices]
+    if not isinstance(count, int):
+        return [gpu_of(device) for device in dump.devices] or None
+    answered = {device["index"]: device for device in dump.devices}
+    fault, words = cut_short
+    return [
+        gpu_of(answered[index]) if index in answered else _without_answer(index, fault, f"GPU {index}: {words}")
+        for index in range(min(count, _MOST_GPUS))
+    ]
+
+
+def _without_answer(index: int, fault: str, words: str) -> Gpu:
+    quoted = Evidence(source=SOURCE, text=words)
+    return Gpu(index=index, errors={"handle": fault}, evidence={"": quoted, "errors": quoted})
 
 
 def gpu_of(device: dict[str, Any]) -> Gpu:
@@ -285,7 +304,11 @@ def _said(value: Any) -> str:
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, list):
-        return f"{len(value)} entries" if value and not isinstance(value[0], str) else ", ".join(map(str, value)) or "none"
+        return (
+            f"{len(value)} entries"
+            if value and not isinstance(value[0], str)
+            else ", ".join(map(str, value)) or "none"
+        )
     return str(value)
 
 

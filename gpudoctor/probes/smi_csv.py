@@ -6,15 +6,17 @@ import csv
 import re
 from typing import Any
 
+import msgspec
+
 from gpudoctor.facts import Evidence, Gpu
-from gpudoctor.knowledge.nvml_codes import FIELD_FAULTS
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.smi_fields import finish
-from gpudoctor.probes.smi_report import SmiReport
+from gpudoctor.probes.smi_report import SmiReport, refused_gpu
 from gpudoctor.probes.throttle import reason_of_label
 
 SOURCE = "nvidia-smi --query-gpu"
 _LIST_ROW = re.compile(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>[^)]*)\))?\s*$")
+_LIST_REFUSED = re.compile(r"^\s*Unable to determine the .* for (?:the )?gpu.*?: (?P<words>[^.:]+)", re.IGNORECASE)
 _LIST_MIG = re.compile(r"^\s+MIG .*Device\s+\d+: \(UUID: ")
 # "--query-gpu=a,b" or "--query-gpu a,b", in the command as it was typed.
 _TYPED = re.compile(r"--query-gpu[= ]([\w.,]+)")
@@ -99,6 +101,7 @@ _COLUMNS: dict[str, tuple[str, values.Convert]] = {
     "addressing_mode": ("addressing_mode", values.none_or_snake),
 }
 _OTHER = frozenset({"timestamp", "count", "driver_version", "cuda_version"})
+_KEYS = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index")
 _REASON = re.compile(r"^clocks_(?:event|throttle)_reasons\.(?P<label>\w+)$")
 
 
@@ -114,24 +117,25 @@ def parse_query(text: str, command: str = "", source: str = SOURCE) -> SmiReport
     if not columns:
         return SmiReport()
     found: list[tuple[dict[str, str], int, list[str]]] = [
-        (dict(zip(columns, cells, strict=False)), number, cells) for number, cells in rows if len(cells) == len(columns)
+        (dict(zip(columns, cells, strict=False)), number, cells)
+        for number, cells in rows
+        if len(cells) == len(columns)
     ]
     driver = next((row["driver_version"] for row, _, _ in found if row.get("driver_version")), None)
     if not set(columns) - _OTHER:
         found = []
     samples = _last_samples(found)
-    named = any(row.get("index") for row, _, _ in samples)
-    every = len(samples) > 1
+    # Rows stand in the order of the GPUs; with `-i` the indexes that are told say otherwise.
+    told = [(place, values.number(row.get("index", ""))) for place, (row, _, _) in enumerate(samples)]
+    in_order = len(samples) > 1 and all(index in (None, place) for place, index in told)
     gpus = [
-        _gpu(row, None if named or not every else place, Evidence(source=source, line=number, text=", ".join(cells)))
+        _gpu(row, place if in_order else None, Evidence(source=source, line=number, text=", ".join(cells)))
         for place, (row, number, cells) in enumerate(samples)
     ]
     return SmiReport(gpus=gpus or None, driver_version=values.text(driver or ""))
 
 
-def _columns(
-    rows: list[tuple[int, list[str]]], command: str
-) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def _columns(rows: list[tuple[int, list[str]]], command: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     for place, (_, cells) in enumerate(rows):
         names = [_column_name(cell) for cell in cells]
         if names and all(_is_column(name) for name in names):
@@ -160,7 +164,10 @@ def _last_samples(
     latest: dict[str, tuple[dict[str, str], int, list[str]]] = {}
     nameless: list[tuple[dict[str, str], int, list[str]]] = []
     for row in rows:
-        key = next((row[0][name] for name in ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index") if row[0].get(name)), None)
+        if any(values.fault_of(row[0].get(name, "")) for name in _KEYS):
+            latest[f"line {row[1]}"] = row  # a GPU that cannot even tell its name
+            continue
+        key = next((row[0][name] for name in _KEYS if values.is_value(row[0].get(name, ""))), None)
         if key is None:
             nameless.append(row)
         else:
@@ -185,32 +192,32 @@ def _gpu(row: dict[str, str], place: int | None, quoted: Evidence) -> Gpu:
             value = convert(cell)
             if value is not None:
                 known.setdefault(name, value)
-            elif (fault := values.fault_of(cell)) and fault in FIELD_FAULTS:
+            elif fault := values.fault_of(cell):
                 errors[name] = fault
     if reasons is not None:
         known["throttle_reasons"] = reasons
+    errors.pop("index", None)
     index = known.pop("index", place)
-    evidence = {name: quoted for name in ("", *known, *errors)}
+    evidence = dict.fromkeys(("", *known, *errors), quoted)
     return finish(index, known, errors, evidence)
 
 
 def parse_list(text: str, source: str = "nvidia-smi -L") -> SmiReport:
     """`nvidia-smi -L`: index, name and UUID, and how many MIG devices each has."""
-    found: list[dict[str, Any]] = []
+    gpus: list[Gpu] = []
     for number, line in enumerate(text.splitlines(), 1):
+        quoted = Evidence(source=source, line=number, text=line.strip())
         if match := _LIST_ROW.match(line):
-            quoted = Evidence(source=source, line=number, text=line.strip())
-            found.append({"index": int(match["index"]), "name": match["name"], "uuid": match["uuid"], "quoted": quoted, "mig": 0})
-        elif found and _LIST_MIG.match(line):
-            found[-1]["mig"] += 1
-    gpus = [
-        Gpu(
-            index=item["index"],
-            name=values.text(item["name"]),
-            uuid=values.text(item["uuid"] or ""),
-            mig_devices=item["mig"] or None,
-            evidence={"": item["quoted"], "name": item["quoted"], "uuid": item["quoted"]},
-        )
-        for item in found
-    ]
+            gpu = Gpu(
+                index=int(match["index"]),
+                name=values.text(match["name"]),
+                uuid=values.text(match["uuid"] or ""),
+                evidence=dict.fromkeys(("", "name", "uuid"), quoted),
+            )
+            gpus.append(gpu)
+        elif match := _LIST_REFUSED.match(line):
+            # it stands where the GPU's line would
+            gpus.append(refused_gpu(len(gpus), values.fault_of(match["words"]) or "UNKNOWN", quoted))
+        elif gpus and _LIST_MIG.match(line):
+            gpus[-1] = msgspec.structs.replace(gpus[-1], mig_devices=(gpus[-1].mig_devices or 0) + 1)
     return SmiReport(gpus=gpus or None)

@@ -13,27 +13,20 @@ import re
 import msgspec
 
 from gpudoctor.facts import Evidence, Gpu
+from gpudoctor.knowledge.nvml_codes import WORDS
 from gpudoctor.probes.merge_gpus import normal_bdf
+from gpudoctor.probes.smi_report import refused_gpu
 from gpudoctor.probes.smi_values import fault_of
 
 SOURCE = "nvidia-smi"
 
-# Words of a failed start -> code. The first that occurs holds.
+# Words of a failed start that are not NVML's own -> code. The first that occurs holds.
 _STARTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)driver/library version mismatch"), "LIB_RM_VERSION_MISMATCH"),
     (re.compile(r"(?i)couldn.t communicate with the NVIDIA driver"), "DRIVER_NOT_LOADED"),
-    (re.compile(r"(?i)couldn.t find libnvidia-ml\.so|NVML Shared Library Not Found|could not load NVML library"), "LIBRARY_NOT_FOUND"),
-    (re.compile(r"(?i)Failed to initialize NVML: Insufficient Permissions"), "NO_PERMISSION"),
-    (re.compile(r"(?i)Failed to initialize NVML: GPU is lost"), "GPU_IS_LOST"),
-    (re.compile(r"(?i)Failed to initialize NVML: GPU requires reset"), "RESET_REQUIRED"),
-    (re.compile(r"(?i)Failed to initialize NVML: GPU access blocked by the operating system"), "OPERATING_SYSTEM"),
-    (re.compile(r"(?i)Failed to initialize NVML: Driver Not Loaded"), "DRIVER_NOT_LOADED"),
-    (re.compile(r"(?i)Failed to initialize NVML: (?:Unknown Error|Generic Error)"), "UNKNOWN"),
-    (re.compile(r"(?i)Failed to initialize NVML: (?:Insufficient External Power)"), "INSUFFICIENT_POWER"),
-    (re.compile(r"(?i)Failed to initialize NVML: (?:Not Found|No data)"), "NOT_FOUND"),
-    (re.compile(r"(?i)Failed to initialize NVML"), "UNKNOWN"),
-    (re.compile(r"(?i)Failed to properly shut down NVML"), "UNKNOWN"),
+    (re.compile(r"(?i)couldn.t find libnvidia-ml\.so|could not load NVML library"), "LIBRARY_NOT_FOUND"),
 )
+_START = re.compile(r"Failed to (?:initialize|properly shut down) NVML:? *(?P<words>[^\n.]*)")
 # WSL: the shim of the Windows driver.
 _WSL = re.compile(r"(?i)GPU access blocked by the operating system")
 _NO_DEVICES = re.compile(r"(?im)^\s*No devices (?:were )?found\.?\s*$")
@@ -47,9 +40,10 @@ _HANDLE = re.compile(
     r"(?:(?P<index>\d{1,3})(?=:\s|:$))?:?\s*(?P<bdf>(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])?"
     r":?\s*(?P<words>[^.\n]*)"
 )
+# Instead of a GPU's block or row: "Unable to determine the PCI bus id for the target device: GPU is lost".
+_REFUSED = re.compile(r"Unable to determine the [^<\n]*")
 _LIBRARY = re.compile(r"NVML library version:\s*(?P<version>\d[\d.]*)")
 _INFOROM = re.compile(r"(?i)infoROM is corrupted at gpu\s+(?P<bdf>[0-9A-Fa-f:.]+)")
-_LOST_AT = re.compile(r"(?i)GPU (?P<bdf>(?:[0-9A-Fa-f]{4,8}:)[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]).*GPU is lost")
 
 
 class SmiFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,23 +62,26 @@ def parse_failure(text: str, source: str = SOURCE) -> SmiFailure:
     """What of the text reports a failure; nothing set when none does."""
     gpus = [*_handles(text, source), *_inforom(text, source)]
     library = _LIBRARY.search(text)
-    for pattern, name in _STARTS:
-        if match := pattern.search(text):
-            return SmiFailure(
-                error=_sentence(text, match.start()),
-                nvml_error=name,
-                library_version=library["version"] if library else None,
-                gpus=gpus,
-                line=_line(text, match.start()),
-            )
+    start = _failed_start(text)
+    if start is not None:
+        offset, name = start
+        return SmiFailure(
+            error=_sentence(text, offset),
+            nvml_error=name,
+            library_version=library["version"] if library else None,
+            gpus=gpus,
+            line=_line(text, offset),
+        )
     if match := _NOT_THERE.search(text):
         return SmiFailure(error=match[0].strip()[:400], missing=True, line=_line(text, match.start()))
     no_devices = _NO_DEVICES.search(text)
-    handle = _HANDLE.search(text)
-    first = handle or no_devices
+    first = _REFUSED.search(text) or no_devices or _INFOROM.search(text)
     if first is None and (blocked := _WSL.search(text)):
         return SmiFailure(
-            error=_sentence(text, blocked.start()), nvml_error="OPERATING_SYSTEM", gpus=gpus, line=_line(text, blocked.start())
+            error=_sentence(text, blocked.start()),
+            nvml_error="OPERATING_SYSTEM",
+            gpus=gpus,
+            line=_line(text, blocked.start()),
         )
     return SmiFailure(
         error=_sentence(text, first.start()) if first else None,
@@ -92,6 +89,16 @@ def parse_failure(text: str, source: str = SOURCE) -> SmiFailure:
         gpus=gpus,
         line=_line(text, first.start()) if first else None,
     )
+
+
+def _failed_start(text: str) -> tuple[int, str] | None:
+    """Where a failed start is reported, and its code."""
+    for pattern, name in _STARTS:
+        if match := pattern.search(text):
+            return match.start(), name
+    if match := _START.search(text):
+        return match.start(), WORDS.get(match["words"].strip().lower(), "UNKNOWN")
+    return None
 
 
 def _handles(text: str, source: str) -> list[Gpu]:
@@ -104,17 +111,7 @@ def _handles(text: str, source: str) -> list[Gpu]:
             continue
         fault = fault_of(match["words"]) or "UNKNOWN"
         quoted = Evidence(source=source, line=_line(text, match.start()), text=_sentence(text, match.start()))
-        names = ("", "lost", "errors", "reset_required")
-        found.append(
-            Gpu(
-                index=index,
-                bdf=bdf,
-                lost=fault in ("GPU_IS_LOST", "UNKNOWN") or None,
-                reset_required=True if fault == "RESET_REQUIRED" else None,
-                errors={"handle": fault},
-                evidence=dict.fromkeys(names, quoted),
-            )
-        )
+        found.append(refused_gpu(index, fault, quoted, bdf))
     return found
 
 
@@ -135,4 +132,5 @@ def _sentence(text: str, offset: int) -> str:
     """The whole line at an offset."""
     start = text.rfind("\n", 0, offset) + 1
     end = text.find("\n", offset)
-    return text[start : end if end >= 0 else len(text)].strip()[:400]
+    line = text[start : end if end >= 0 else len(text)].strip()
+    return line.removeprefix("<error_string>").removesuffix("</error_string>")[:400]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gpudoctor.facts import Evidence, Gpu, GpuProcess
-from gpudoctor.knowledge.nvml_codes import FIELD_FAULTS
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.probes.smi_tree import Node, flatten
@@ -31,16 +30,32 @@ FIELDS: tuple[Field, ...] = (
     Field("vbios", values.identifier, ("vbios_version", "vbios version")),
     Field("board_part_number", values.text, ("board_part_number", "board part number")),
     Field("architecture", values.architecture, ("product_architecture", "product architecture")),
-    Field("memory_total_mib", values.mebibytes, ("fb_memory_usage/total", "memory_usage/total", "fb memory usage/total", "memory usage/total")),
-    Field("memory_used_mib", values.mebibytes, ("fb_memory_usage/used", "memory_usage/used", "fb memory usage/used", "memory usage/used")),
+    Field(
+        "memory_total_mib",
+        values.mebibytes,
+        ("fb_memory_usage/total", "memory_usage/total", "fb memory usage/total", "memory usage/total"),
+    ),
+    Field(
+        "memory_used_mib",
+        values.mebibytes,
+        ("fb_memory_usage/used", "memory_usage/used", "fb memory usage/used", "memory usage/used"),
+    ),
     Field("memory_reserved_mib", values.mebibytes, ("fb_memory_usage/reserved", "fb memory usage/reserved")),
     Field("bar1_total_mib", values.mebibytes, ("bar1_memory_usage/total", "bar1 memory usage/total")),
     Field("temperature_c", values.number, ("temperature/gpu_temp", "gpu current temp", "temperature/gpu")),
     Field("temperature_memory_c", values.number, ("temperature/memory_temp", "memory current temp")),
     Field("temperature_slowdown_c", values.number, ("temperature/gpu_temp_slow_threshold", "gpu slowdown temp")),
     Field("temperature_shutdown_c", values.number, ("temperature/gpu_temp_max_threshold", "gpu shutdown temp")),
-    Field("temperature_max_operating_c", values.number, ("temperature/gpu_temp_max_gpu_threshold", "gpu max operating temp")),
-    Field("temperature_margin_c", values.number, ("temperature/gpu_temp_tlimit", "gpu current t.limit temp", "gpu t.limit temp")),
+    Field(
+        "temperature_max_operating_c",
+        values.number,
+        ("temperature/gpu_temp_max_gpu_threshold", "gpu max operating temp"),
+    ),
+    Field(
+        "temperature_margin_c",
+        values.number,
+        ("temperature/gpu_temp_tlimit", "gpu current t.limit temp", "gpu t.limit temp"),
+    ),
     Field("fan_pct", values.number, ("fan_speed", "fan speed")),
     Field(
         "power_w",
@@ -81,12 +96,22 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "power_limit_min_w",
         values.decimal,
-        ("gpu_power_readings/min_power_limit", "power_readings/min_power_limit", "gpu power readings/min power limit", "power readings/min power limit"),
+        (
+            "gpu_power_readings/min_power_limit",
+            "power_readings/min_power_limit",
+            "gpu power readings/min power limit",
+            "power readings/min power limit",
+        ),
     ),
     Field(
         "power_limit_max_w",
         values.decimal,
-        ("gpu_power_readings/max_power_limit", "power_readings/max_power_limit", "gpu power readings/max power limit", "power readings/max power limit"),
+        (
+            "gpu_power_readings/max_power_limit",
+            "power_readings/max_power_limit",
+            "gpu power readings/max power limit",
+            "power readings/max power limit",
+        ),
     ),
     Field("utilization_gpu_pct", values.number, ("utilization/gpu_util", "utilization/gpu")),
     Field("utilization_memory_pct", values.number, ("utilization/memory_util", "utilization/memory")),
@@ -101,26 +126,59 @@ FIELDS: tuple[Field, ...] = (
     Field("mig_mode_pending", values.flag, ("mig_mode/pending_mig", "mig mode/pending")),
     Field("ecc_mode", values.flag, ("ecc_mode/current_ecc", "ecc mode/current")),
     Field("ecc_mode_pending", values.flag, ("ecc_mode/pending_ecc", "ecc mode/pending")),
-    Field("ecc_sram_threshold_exceeded", values.flag, ("aggregate/sram_threshold_exceeded", "sram threshold exceeded")),
-    Field("retired_pages_single_bit", values.number, ("multiple_single_bit_retirement/retired_count", "retired pages/single bit ecc")),
-    Field("retired_pages_double_bit", values.number, ("double_bit_retirement/retired_count", "retired pages/double bit ecc")),
+    Field(
+        "ecc_sram_threshold_exceeded", values.flag, ("aggregate/sram_threshold_exceeded", "sram threshold exceeded")
+    ),
+    Field(
+        "retired_pages_single_bit",
+        values.number,
+        ("multiple_single_bit_retirement/retired_count", "retired pages/single bit ecc"),
+    ),
+    Field(
+        "retired_pages_double_bit",
+        values.number,
+        ("double_bit_retirement/retired_count", "retired pages/double bit ecc"),
+    ),
     Field(
         "retired_pages_pending",
         values.flag,
-        ("retired_pages/pending_blacklist", "retired_pages/pending_retirement", "retired pages/pending page blacklist", "retired pages/pending"),
+        (
+            "retired_pages/pending_blacklist",
+            "retired_pages/pending_retirement",
+            "retired pages/pending page blacklist",
+            "retired pages/pending",
+        ),
     ),
-    Field("remapped_rows_correctable", values.number, ("remapped_rows/remapped_row_corr", "remapped rows/correctable error")),
-    Field("remapped_rows_uncorrectable", values.number, ("remapped_rows/remapped_row_unc", "remapped rows/uncorrectable error")),
+    Field(
+        "remapped_rows_correctable",
+        values.number,
+        ("remapped_rows/remapped_row_corr", "remapped rows/correctable error"),
+    ),
+    Field(
+        "remapped_rows_uncorrectable",
+        values.number,
+        ("remapped_rows/remapped_row_unc", "remapped rows/uncorrectable error"),
+    ),
     Field("remapped_rows_pending", values.flag, ("remapped_rows/remapped_row_pending", "remapped rows/pending")),
     Field("remapped_rows_failure", values.flag, ("remapped_rows/remapped_row_failure", "remapping failure occurred")),
     Field("remap_banks_max", values.number, ("row_remapper_histogram_max", "bank remap availability histogram/max")),
-    Field("remap_banks_high", values.number, ("row_remapper_histogram_high", "bank remap availability histogram/high")),
-    Field("remap_banks_partial", values.number, ("row_remapper_histogram_partial", "bank remap availability histogram/partial")),
+    Field(
+        "remap_banks_high", values.number, ("row_remapper_histogram_high", "bank remap availability histogram/high")
+    ),
+    Field(
+        "remap_banks_partial",
+        values.number,
+        ("row_remapper_histogram_partial", "bank remap availability histogram/partial"),
+    ),
     Field("remap_banks_low", values.number, ("row_remapper_histogram_low", "bank remap availability histogram/low")),
-    Field("remap_banks_none", values.number, ("row_remapper_histogram_none", "bank remap availability histogram/none")),
+    Field(
+        "remap_banks_none", values.number, ("row_remapper_histogram_none", "bank remap availability histogram/none")
+    ),
     Field("pcie_generation", values.number, ("pcie_gen/current_link_gen", "pcie generation/current")),
     Field("pcie_generation_max", values.number, ("pcie_gen/max_link_gen", "pcie generation/max")),
-    Field("pcie_generation_device_max", values.number, ("pcie_gen/max_device_link_gen", "pcie generation/device max")),
+    Field(
+        "pcie_generation_device_max", values.number, ("pcie_gen/max_device_link_gen", "pcie generation/device max")
+    ),
     Field("pcie_width", values.number, ("link_widths/current_link_width", "link width/current")),
     Field("pcie_width_max", values.number, ("link_widths/max_link_width", "link width/max")),
     Field("pcie_replay_count", values.number, ("pci/replay_counter", "replays since reset")),
@@ -135,7 +193,11 @@ FIELDS: tuple[Field, ...] = (
     Field("fabric_status", values.snake, ("fabric/status",)),
     Field("fabric_health", values.snake, ("fabric/health/summary",)),
     Field("display_active", values.flag, ("display_active", "display active")),
-    Field("virtualization_mode", values.virtualization, ("gpu_virtualization_mode/virtualization_mode", "gpu virtualization mode/virtualization mode")),
+    Field(
+        "virtualization_mode",
+        values.virtualization,
+        ("gpu_virtualization_mode/virtualization_mode", "gpu virtualization mode/virtualization mode"),
+    ),
     Field("addressing_mode", values.none_or_snake, ("addressing_mode", "addressing mode")),
     Field("gsp_firmware_version", values.text, ("gsp_firmware_version", "gsp firmware version")),
 )
@@ -166,7 +228,18 @@ _SRAM_AGGREGATE = tuple(
     for blank, ends in (("_", ("", "_parity", "_secded")), (" ", ("", " parity", " sec-ded")))
     for end in ends
 )
-_SKIPPED = frozenset({"mig_device", "mig device", "mig_devices", "mig devices", "processes", "supported_clocks", "supported clocks", "accounted_processes"})
+_SKIPPED = frozenset(
+    {
+        "mig_device",
+        "mig device",
+        "mig_devices",
+        "mig devices",
+        "processes",
+        "supported_clocks",
+        "supported clocks",
+        "accounted_processes",
+    }
+)
 _HEALTH = (
     ("bandwidth", "bandwidth", ("full", "n/a", "")),
     ("route_recovery_in_progress", "route recovery in progress", ("false", "no", "n/a", "")),
@@ -200,7 +273,7 @@ def gpu_of(node: Node, index: int | None, source: str) -> Gpu:
             if value is not None:
                 note(field.name, value, leaf)
                 break
-            if (fault := values.fault_of(leaf.value)) in FIELD_FAULTS and fault is not None:
+            if (fault := values.fault_of(leaf.value)) is not None:
                 errors.setdefault(field.name, fault)
                 evidence.setdefault(field.name, quote(source, leaf))
     for name, totals, parts in (*_ECC_SUMS, ("ecc_sram_uncorrected_aggregate", (), _SRAM_AGGREGATE)):
@@ -244,7 +317,11 @@ def _add_sum(name: str, totals: tuple[str, ...], parts: tuple[str, ...], leaves:
         if (leaf := leaves.get(path)) and (total := values.number(leaf.value)) is not None:
             note(name, total, leaf)
             return
-    found = [(number, leaf) for path in parts if (leaf := leaves.get(path)) and (number := values.number(leaf.value)) is not None]
+    found = [
+        (number, leaf)
+        for path in parts
+        if (leaf := leaves.get(path)) and (number := values.number(leaf.value)) is not None
+    ]
     if found:
         # quote the part that counted something
         largest = max(found, key=lambda pair: pair[0])
@@ -256,7 +333,11 @@ def _add_throttle(node: Node, note: Any) -> None:
         "clocks_event_reasons", "clocks_throttle_reasons", "clocks event reasons", "clocks throttle reasons"
     )
     if section is None:
-        loose = [leaf for leaf in _walk(node) if reason_of_label(leaf.name) and values.plain(leaf.value) in ("active", "not active")]
+        loose = [
+            leaf
+            for leaf in _walk(node)
+            if reason_of_label(leaf.name) and values.plain(leaf.value) in ("active", "not active")
+        ]
         section = Node(name="", children=loose) if loose else None
     if section is None:
         return
@@ -307,9 +388,33 @@ def _add_fabric_health(leaves: dict[str, Node], known: dict[str, Any], note: Any
 
 # A newer driver gives thresholds as margins below the limit: limit = temperature + margin - offset.
 _MARGINS = (
-    ("temperature_shutdown_c", ("temperature/gpu_temp_max_tlimit_threshold", "gpu shutdown t.limit temp", "gpu shutdown t.limit specification temp", "gpu shutdown specification t.limit temp")),
-    ("temperature_slowdown_c", ("temperature/gpu_temp_slow_tlimit_threshold", "gpu slowdown t.limit temp", "gpu slowdown t.limit specification temp", "gpu slowdown specification t.limit temp")),
-    ("temperature_max_operating_c", ("temperature/gpu_temp_max_gpu_tlimit_threshold", "gpu max operating t.limit temp", "gpu max operating t.limit specification temp", "gpu max operating specification t.limit temp")),
+    (
+        "temperature_shutdown_c",
+        (
+            "temperature/gpu_temp_max_tlimit_threshold",
+            "gpu shutdown t.limit temp",
+            "gpu shutdown t.limit specification temp",
+            "gpu shutdown specification t.limit temp",
+        ),
+    ),
+    (
+        "temperature_slowdown_c",
+        (
+            "temperature/gpu_temp_slow_tlimit_threshold",
+            "gpu slowdown t.limit temp",
+            "gpu slowdown t.limit specification temp",
+            "gpu slowdown specification t.limit temp",
+        ),
+    ),
+    (
+        "temperature_max_operating_c",
+        (
+            "temperature/gpu_temp_max_gpu_tlimit_threshold",
+            "gpu max operating t.limit temp",
+            "gpu max operating t.limit specification temp",
+            "gpu max operating specification t.limit temp",
+        ),
+    ),
 )
 
 
@@ -362,4 +467,5 @@ def _mig_devices(node: Node, mig_mode: bool | None) -> int | None:
     below = [child for child in section.children if child.name in ("mig_device", "mig device")] if section else []
     if direct or below:
         return len(direct or below)
-    return 0 if mig_mode is False or section is not None and values.plain(section.value) == "none" and mig_mode else None
+    # A whole block (it ends with the processes) that lists none has none.
+    return 0 if mig_mode is False or (mig_mode and node.child("processes") is not None) else None

@@ -14,11 +14,16 @@ from __future__ import annotations
 import msgspec
 
 from gpudoctor.facts import Evidence, Gpu
+from gpudoctor.knowledge.nvml_codes import LOST
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.smi_fields import gpu_of, quote
 from gpudoctor.probes.smi_tree import Node, gpu_nodes, parse_q, parse_xml
 
-_HEAD = frozenset({"driver version", "kmd version", "cuda version", "cuda umd version", "timestamp", "attached gpus", "gpu"})
+# A GPU that the driver no longer answers for has one such line (XML: <error_string>) in place of its block.
+_REFUSED = "unable to determine the "
+_HEAD = frozenset(
+    {"driver version", "kmd version", "cuda version", "cuda umd version", "timestamp", "attached gpus", "gpu"}
+)
 
 
 class SmiReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,13 +73,41 @@ def _report(log: Node, nodes: list[Node], source: str) -> SmiReport:
         if node is not None and (version := values.text(node.value)):
             versions[field] = version
             evidence[field] = quote(source, node)
-    whole = _is_whole(log, nodes)
-    gpus = [gpu_of(node, index if whole else None, source) for index, node in enumerate(nodes)]
+    blocks = [node for node in log.children if any(node is one for one in nodes) or _refusal(node)] if nodes else []
+    blocks = blocks or nodes
+    whole = _is_whole(log, blocks)
+    gpus = [_gpu(node, index if whole else None, source) for index, node in enumerate(blocks)]
     return SmiReport(gpus=gpus or None, evidence=evidence, **versions)
 
 
-def _is_whole(log: Node, nodes: list[Node]) -> bool:
+def _refusal(node: Node) -> str | None:
+    """The words that stand in place of a lost GPU's block: "GPU is lost"."""
+    if node.name == "error_string" and node.value.lower().startswith(_REFUSED):
+        return node.value.rpartition(":")[2].strip(" .")
+    return node.value.strip(" .") if node.name.startswith(_REFUSED) else None
+
+
+def _gpu(node: Node, index: int | None, source: str) -> Gpu:
+    words = _refusal(node)
+    if words is None:
+        return gpu_of(node, index, source)
+    return refused_gpu(index, values.fault_of(words.partition(".")[0]) or "UNKNOWN", quote(source, node))
+
+
+def refused_gpu(index: int | None, fault: str, quoted: Evidence, bdf: str | None = None) -> Gpu:
+    """A GPU of which the driver tells nothing but a fault."""
+    return Gpu(
+        index=index,
+        bdf=bdf,
+        lost=fault in LOST or None,
+        reset_required=True if fault == "RESET_REQUIRED" else None,
+        errors={"handle": fault},
+        evidence=dict.fromkeys(("", "lost", "errors", "reset_required"), quoted),
+    )
+
+
+def _is_whole(log: Node, blocks: list[Node]) -> bool:
     """Whether every GPU is shown, so that its place is its index: not with `-i N`, nor in a shortened paste."""
     attached = log.child("attached_gpus", "attached gpus")
     count = values.number(attached.value) if attached else None
-    return count == len(nodes)
+    return count == len(blocks)

@@ -1,9 +1,9 @@
 """The table that `nvidia-smi` prints without options, from driver 304 to today's, also a few pasted rows of it.
 
-    | NVIDIA-SMI 550.90.07              Driver Version: 550.90.07      CUDA Version: 12.4     |
-    |   0  NVIDIA H100 80GB HBM3          On  |   00000000:19:00.0 Off |                    0 |
-    | N/A   27C    P0             72W /  700W |       1MiB /  81559MiB |      0%      Default |
-    |                                         |                        |             Disabled |
+| NVIDIA-SMI 550.90.07              Driver Version: 550.90.07      CUDA Version: 12.4     |
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:19:00.0 Off |                    0 |
+| N/A   27C    P0             72W /  700W |       1MiB /  81559MiB |      0%      Default |
+|                                         |                        |             Disabled |
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from typing import Any
 
 from gpudoctor.facts import Evidence, Gpu, GpuProcess
-from gpudoctor.knowledge.nvml_codes import FIELD_FAULTS
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.probes.smi_fields import finish
@@ -25,7 +24,7 @@ _KERNEL = re.compile(r"(?:Driver|KMD) Version:\s*(?P<version>\d[\d.]*)")
 _BDF = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 _MODE = r"On|Off|N/A|ERR!|TCC|WDDM|MCDM|Unknown Error|GPU is lost"
 # The columns of a GPU's first row. Before driver 319 there was no persistence mode.
-_FIRST = re.compile(rf"^(?P<index>\d+)\s+(?P<name>\S.*?)(?:\s+(?P<mode>{_MODE}))?$")
+_FIRST = re.compile(rf"^(?P<index>\d+|ERR!)\s+(?P<name>\S.*?)(?:\s+(?P<mode>{_MODE}))?$")
 _BUS = re.compile(rf"^(?P<bdf>{_BDF}|N/A|ERR!)\s*(?P<display>\S.*)?$")
 _USAGE = re.compile(r"^(?P<fan>N/A|ERR!|\d+\s*%|\[[^\]]*\])?\s*(?P<rest>.*)$")
 _POWER = re.compile(r"(?P<draw>N/A|ERR!|\d+(?:\.\d+)?\s*W)\s*/\s*(?P<cap>N/A|ERR!|\d+(?:\.\d+)?\s*W)\s*$")
@@ -61,6 +60,7 @@ class _Reader:
         self.in_processes = False
         self.in_mig = False
         self.mig: dict[int, int] = {}
+        self.no_mig = False
 
     def read(self, number: int, line: str) -> None:
         body = line.strip()
@@ -79,6 +79,8 @@ class _Reader:
             self.in_mig, self.in_processes = True, False
         elif self.in_processes and len(cells) == 1:
             self._process(cells[0])
+        elif self.in_mig and cells[0].startswith("No MIG devices found"):
+            self.no_mig = True
         elif self.in_mig and (match := _MIG_ROW.match(cells[0])):
             self.mig[int(match["gpu"])] = self.mig.get(int(match["gpu"]), 0) + 1
         elif len(cells) == 3:
@@ -111,7 +113,9 @@ class _Reader:
             self.rows = 3
 
     def _first_row(self, head: re.Match[str], bus: re.Match[str], ecc: str, quoted: Evidence) -> None:
-        self.current = {"index": int(head["index"]), "known": {}, "errors": {}, "evidence": {"": quoted}}
+        # a lost GPU does not even tell its index: the rows stand in order
+        index = int(head["index"]) if head["index"].isdigit() else len(self.gpus)
+        self.current = {"index": index, "known": {}, "errors": {}, "evidence": {"": quoted}}
         self.gpus.append(self.current)
         self.rows = 1
         self._set("name", values.text(head["name"]), head["name"], quoted)
@@ -144,6 +148,8 @@ class _Reader:
             self._set("power_w", values.decimal(power["draw"]), power["draw"], quoted)
             self._set("power_limit_w", values.decimal(power["cap"]), power["cap"], quoted)
         sizes = _MEMORY.search(memory)
+        if sizes is None and not self.current["known"].get("name") and values.fault_of(memory):
+            self._set("handle", None, memory, quoted)
         self._set("memory_used_mib", values.mebibytes(sizes["used"]) if sizes else None, memory, quoted)
         self._set("memory_total_mib", values.mebibytes(sizes["total"]) if sizes else None, memory, quoted)
         busy = _LOAD.match(load)
@@ -156,7 +162,7 @@ class _Reader:
         if value is not None:
             self.current["known"][name] = value
             self.current["evidence"][name] = quoted
-        elif (fault := values.fault_of(words)) and fault in FIELD_FAULTS:
+        elif fault := values.fault_of(words):
             self.current["errors"][name] = fault
             self.current["evidence"][name] = quoted
 
@@ -174,13 +180,19 @@ class _Reader:
             self.processes.setdefault(int(match["gpu"]), []).append(process)
 
     def report(self) -> SmiReport:
-        return SmiReport(gpus=[self._gpu(item) for item in self.gpus] or None, evidence=self.evidence, **self.versions)
+        return SmiReport(
+            gpus=[self._gpu(item) for item in self.gpus] or None, evidence=self.evidence, **self.versions
+        )
 
     def _gpu(self, item: dict[str, Any]) -> Gpu:
         index = item["index"]
-        if self.processes is not None and index is not None:
+        answers = bool({"memory_used_mib", "temperature_c", "performance_state"} & item["known"].keys())
+        if self.processes is not None and index is not None and answers:
             item["known"]["processes"] = self.processes.get(index, [])
+        mig_mode = item["known"].get("mig_mode")
         if index in self.mig:
             item["known"]["mig_devices"] = self.mig[index]
+        elif mig_mode is False or (mig_mode and (self.mig or self.no_mig)):
+            item["known"]["mig_devices"] = 0
         item["evidence"].pop("usage", None)
         return finish(index, item["known"], item["errors"], item["evidence"])

@@ -56,7 +56,13 @@ def parse_q(text: str) -> Node:
         pair = _PAIR.match(body)
         indent = len(line) - len(line.lstrip())
         name = (pair["label"] if pair else body).strip().lower()
-        node = Node(name=" ".join(name.split()), value=(pair["value"] or "").strip() if pair else "", line=number, text=body, children=[])
+        node = Node(
+            name=" ".join(name.split()),
+            value=(pair["value"] or "").strip() if pair else "",
+            line=number,
+            text=body,
+            children=[],
+        )
         if flat:
             _add_flat(stack, node, is_heading=pair is None)
             continue

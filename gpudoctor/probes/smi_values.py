@@ -6,41 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from gpudoctor.knowledge.nvml_codes import FIELD_FAULTS, WORDS
 from gpudoctor.probes.merge_gpus import normal_bdf
 
-# What stands where a value could not be had, lower case and without brackets, and the NVML code that it renders.
-_FAULT_WORDS = {
-    "err!": "UNKNOWN",
-    "unknown error": "UNKNOWN",
-    "gpu is lost": "GPU_IS_LOST",
-    "gpu requires reset": "RESET_REQUIRED",
-    "reset required": "RESET_REQUIRED",
-    "gpu access blocked by the operating system": "OPERATING_SYSTEM",
-    "insufficient external power": "INSUFFICIENT_POWER",
-    "corrupted inforom": "CORRUPTED_INFOROM",
-    "interrupt request issue": "IRQ_ISSUE",
-    "timeout": "TIMEOUT",
-    "driver not loaded": "DRIVER_NOT_LOADED",
-}
-_NO_VALUE = frozenset(
-    {
-        "",
-        "n/a",
-        "na",
-        "none",
-        "not supported",
-        "not available",
-        "not found",
-        "unknown",
-        "insufficient permissions",
-        "no data",
-        "function not found",
-        "requested functionality has been deprecated",
-        "argument version mismatch",
-        "not ready",
-        "in use by another client",
-    }
-)
+# Beside NVML's own words, what stands where there is no value.
+_NO_VALUE = frozenset({"", "n/a", "na", "none", "not available", "unknown"})
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _ON = frozenset({"enabled", "on", "yes", "active", "1", "true"})
 _OFF = frozenset({"disabled", "off", "no", "not active", "0", "false"})
@@ -53,12 +23,14 @@ def plain(text: str) -> str:
 
 def fault_of(text: str) -> str | None:
     """The NVML code by name that the words stand for, when they report a fault."""
-    return _FAULT_WORDS.get(plain(text))
+    name = WORDS.get(plain(text))
+    return name if name in FIELD_FAULTS else None
 
 
 def is_value(text: str) -> bool:
     """Whether the words are a value at all."""
-    return plain(text) not in _NO_VALUE and fault_of(text) is None
+    words = plain(text)
+    return words not in _NO_VALUE and words not in WORDS
 
 
 def text(value: str) -> str | None:
@@ -102,7 +74,7 @@ def bdf(value: str) -> str | None:
 
 
 def device_id(value: str) -> str | None:
-    """"10de:20b2" of 0x20B210DE: nvidia-smi puts the device before the vendor."""
+    """ "10de:20b2" of 0x20B210DE: nvidia-smi puts the device before the vendor."""
     match = re.fullmatch(r"(?:0x)?([0-9a-fA-F]{4})([0-9a-fA-F]{4})", value.strip())
     return f"{match[2]}:{match[1]}".lower() if match else None
 

@@ -94,8 +94,11 @@ def _pair(a: str, b: str, order: list[str]) -> tuple[str, str]:
 
 def _is_head(line: str) -> bool:
     words = line.split()
-    return len(words) > 0 and words[0].startswith("GPU") and bool(_DEVICE.match(words[0])) and (
-        len(words) == 1 or not _KIND.match(words[1])
+    return (
+        len(words) > 0
+        and words[0].startswith("GPU")
+        and bool(_DEVICE.match(words[0]))
+        and (len(words) == 1 or not _KIND.match(words[1]))
     )
 
 
@@ -110,7 +113,11 @@ def _devices(head: str) -> list[str]:
 
 def _columns_of_rows(lines: list[str]) -> list[str]:
     """The columns of rows that were pasted without their head: as many GPUs as rows, when the rows count up from GPU0."""
-    rows = [words[0] for line in lines if len(words := line.split()) > 1 and _DEVICE.match(words[0]) and _KIND.match(words[1])]
+    rows = [
+        words[0]
+        for line in lines
+        if len(words := line.split()) > 1 and _DEVICE.match(words[0]) and _KIND.match(words[1])
+    ]
     return rows if rows == [f"GPU{number}" for number in range(len(rows))] else []
 
 

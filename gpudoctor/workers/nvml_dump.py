@@ -63,7 +63,10 @@ def describe_system(nvml: Library) -> int:
     """Reports versions and the number of devices, and returns that."""
     values: dict[str, Any] = {}
     codes: dict[str, int] = {}
-    for name, function in (("driver_version", "nvmlSystemGetDriverVersion"), ("nvml_version", "nvmlSystemGetNVMLVersion")):
+    for name, function in (
+        ("driver_version", "nvmlSystemGetDriverVersion"),
+        ("nvml_version", "nvmlSystemGetNVMLVersion"),
+    ):
         try:
             values[name] = nvml.text(function)
         except NvmlCode as error:

@@ -60,7 +60,9 @@ def _pci(nvml: Library, handle: Any) -> tuple[Any, ...]:
     info = nvml.ask("nvmlDeviceGetPciInfo", handle)
     number = int(info.pciDeviceId)  # device in the upper half, vendor in the lower
     bus_id = info.busId
-    return (bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)), f"{number & 0xFFFF:04x}:{number >> 16:04x}"
+    return (
+        bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)
+    ), f"{number & 0xFFFF:04x}:{number >> 16:04x}"
 
 
 def _compute_capability(nvml: Library, handle: Any) -> tuple[Any, ...]:
@@ -136,7 +138,7 @@ def _versioned(name: str) -> Callable[[Library, Any], int]:
     def read(nvml: Library, handle: Any) -> int:
         answer = _Versioned(version=ctypes.sizeof(_Versioned) | 1 << 24)
         nvml.call(name, handle, ctypes.byref(answer))
-        return answer.value
+        return int(answer.value)
 
     return read
 
@@ -237,13 +239,12 @@ def _nvlinks(nvml: Library, handle: Any) -> tuple[Any, ...]:
                 continue
             raise
         links.append({"link": link, "active": bool(state)})
-    for link, (code, speed) in zip(links, _link_speeds(nvml, handle, links), strict=True):
-        if code == 0 and link["active"]:
-            link["speed_gbps"] = round(speed / 1000, 3)
-    for link in links:
+    for found, (code, speed) in zip(links, _link_speeds(nvml, handle, links), strict=True):
+        if code == 0 and found["active"]:
+            found["speed_gbps"] = round(speed / 1000, 3)
         for counter, name in ((0, "replay_errors"), (1, "recovery_errors"), (2, "crc_errors")):
             try:
-                link[name] = nvml.number("nvmlDeviceGetNvLinkErrorCounter", handle, link["link"], counter, wide=True)
+                found[name] = nvml.number("nvmlDeviceGetNvLinkErrorCounter", handle, found["link"], counter, wide=True)
             except NvmlCode:
                 break  # newer links count otherwise
     return (links,)
@@ -352,7 +353,12 @@ READINGS: tuple[tuple[tuple[str, ...], Reader], ...] = (
     (("retired_pages_double_bit",), _retired(1)),
     (("retired_pages_pending",), _number("nvmlDeviceGetRetiredPagesPendingStatus")),
     (
-        ("remapped_rows_correctable", "remapped_rows_uncorrectable", "remapped_rows_pending", "remapped_rows_failure"),
+        (
+            "remapped_rows_correctable",
+            "remapped_rows_uncorrectable",
+            "remapped_rows_pending",
+            "remapped_rows_failure",
+        ),
         lambda nvml, handle: nvml.numbers("nvmlDeviceGetRemappedRows", handle, count=4),
     ),
     (
