@@ -7,14 +7,18 @@ import codecs
 import gzip
 import io
 import lzma
+import os
+import re
 import shutil
 import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Self, cast
 
 HEAD_BYTES = 65536
+UNPACKED_LIMIT_BYTES = 8 << 30  # of a compressed file: a bomb must not keep us for ever
 _CHUNK_BYTES = 1 << 20
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
 _GZIP, _XZ, _BZ2, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd"
@@ -35,6 +39,9 @@ class Content:
         self.problem: str | None = None
         self._file = file
         self._raw = raw
+        # One piece at a time: what was unpacked before the damage is kept.
+        self._read_some: Callable[[int], bytes] = getattr(file, "read1", file.read)
+        self._left = UNPACKED_LIMIT_BYTES if raw is not file else sys.maxsize
         self._head = self._read(HEAD_BYTES)
 
     def __enter__(self) -> Self:
@@ -50,25 +57,33 @@ class Content:
         """The first 64 KiB."""
         return self._head[:HEAD_BYTES]
 
+    def _piece(self, size: int) -> bytes:
+        """Some bytes; none at the end, at damage, and at the limit for compressed files."""
+        if self.problem is not None:
+            return b""
+        if self._left <= 0:
+            self.problem = f"only the first {UNPACKED_LIMIT_BYTES >> 30} GiB were read"
+            return b""
+        try:
+            piece = self._read_some(min(size, _CHUNK_BYTES, self._left))
+        except _DAMAGE as error:
+            self.problem = f"damaged or truncated: {error}"
+            return b""
+        self._left -= len(piece)
+        return piece
+
     def _read(self, size: int) -> bytes:
         pieces: list[bytes] = []
-        while size > 0 and self.problem is None:
-            try:
-                piece = self._file.read(min(size, _CHUNK_BYTES))
-            except _DAMAGE as error:
-                self.problem = f"damaged or truncated: {error}"
-                break
-            if not piece:
-                break
+        while size > 0 and (piece := self._piece(size)):
             pieces.append(piece)
             size -= len(piece)
         return b"".join(pieces)
 
     def chunks(self) -> Iterator[bytes]:
-        """All bytes from the start, in pieces of a MiB or less. Can be taken once."""
+        """All bytes from the start, in pieces. Can be taken once."""
         if self._head:
             yield self._head
-        while piece := self._read(_CHUNK_BYTES):
+        while piece := self._piece(_CHUNK_BYTES):
             yield piece
 
     def upto(self, limit: int) -> tuple[bytes, bool]:
@@ -107,13 +122,35 @@ def _bzip2(raw: IO[bytes]) -> IO[bytes]:
     return cast(IO[bytes], bz2.open(raw))
 
 
-def _zstd(raw: IO[bytes]) -> IO[bytes]:
+class _Zstd(io.RawIOBase):
     """Python reads zstd from 3.14 on; before that the `zstd` program does, where there is one."""
-    program = shutil.which("zstd")
-    if program is None:
-        raise OSError("compressed with zstd: unpack it first")
-    data = subprocess.run([program, "-dcq"], stdin=raw, capture_output=True, timeout=60, check=False)
-    return io.BytesIO(data.stdout)
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        program = shutil.which("zstd")
+        if program is None:
+            raise OSError("compressed with zstd: unpack it first")
+        self._child = subprocess.Popen(
+            [program, "-dcq"], stdin=raw, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+
+    def read(self, size: int = -1) -> bytes:
+        assert self._child.stdout is not None
+        piece = os.read(self._child.stdout.fileno(), size)
+        if not piece and self._child.wait(timeout=10) != 0:
+            raise OSError("zstd cannot unpack it")
+        return piece
+
+    def close(self) -> None:
+        if not self.closed:
+            assert self._child.stdout is not None
+            self._child.stdout.close()
+            self._child.kill()
+            self._child.wait()
+        super().close()
+
+
+def _zstd(raw: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], _Zstd(raw))
 
 
 _ENVELOPES: tuple[tuple[bytes, Callable[[IO[bytes]], IO[bytes]]], ...] = (
@@ -146,6 +183,23 @@ def encoding(head: bytes) -> str | None:
     return "utf-8"
 
 
+# Terminal codes, as `script` and colouring programs leave them in files.
+TERMINAL_CODES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_()#][0-9A-Za-z]?|\x9b[0-?]*[ -/]*[@-~]"
+)
+
+
 def decode(data: bytes, name: str) -> str:
-    """Text with plain line ends, never failing. NUL bytes, which terminals swallow, are dropped."""
-    return data.decode(name, "replace").replace("\r\n", "\n").replace("\0", "").removeprefix("\ufeff")
+    """Text with plain line ends and without terminal codes; never fails. NUL bytes, which terminals swallow, are dropped."""
+    text = data.decode(name, "replace").replace("\r\n", "\n").replace("\0", "").removeprefix("\ufeff")
+    return TERMINAL_CODES.sub("", text) if "\x1b" in text or "\x9b" in text else text
+
+
+def as_utf8(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """The chunks in UTF-8, for encodings that are not a superset of ASCII."""
+    if not name.startswith(("utf-16", "utf-32")):
+        yield from chunks
+        return
+    decoder = codecs.getincrementaldecoder(name)("replace")
+    for chunk in chunks:
+        yield decoder.decode(chunk).encode("utf-8", "replace")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import GpudoctorError
-from gpudoctor.facts import Document
+from gpudoctor.facts import Document, DocumentKind
 from gpudoctor.sources import content, recording
 from gpudoctor.sources.archive import ArchiveLimits, open_members
 from gpudoctor.sources.content import Content
@@ -20,6 +21,8 @@ from gpudoctor.sources.stored import Answers, StoredSource
 FILES_LIMIT = 20_000
 DEPTH_LIMIT = 16
 _ARCHIVE_LIMITS = ArchiveLimits(members=200_000, member_bytes=1 << 40, total_bytes=16 << 30)
+# log, log.1, log-20240101.gz, messages, job.out, slurm-123.err
+_LOG_NAME = re.compile(r"(?:\.(?:log|out|err|txt)|/(?:messages|syslog|[^/.]*log))(?:[.-][\w-]+)*$", re.IGNORECASE)
 _ZIP = b"PK\x03\x04"
 _HINT = "Supported: recordings of `gpudoctor collect`, nvidia-bug-report.log, nvidia-smi output, kernel logs, lspci and more."
 
@@ -163,4 +166,13 @@ def _zip_readings(path: Path, interesting: Any) -> Iterator[Reading]:
 
 
 def _read_member(opened: Content, interesting: Any) -> Reading:
-    return read_content(opened, interesting, request_of_member(opened.name))
+    """One of many files: one of no known kind is searched for messages only where its name says that it is a log."""
+    reading = read_content(opened, interesting, request_of_member(opened.name))
+    if not reading.answers and not _LOG_NAME.search(opened.name) and not _is_log(reading):
+        reading.documents = []
+        reading.problem = reading.problem and reading.problem.replace("; only searched for messages", "")
+    return reading
+
+
+def _is_log(reading: Reading) -> bool:
+    return any(document.kind is DocumentKind.KERNEL_LOG for document in reading.documents)

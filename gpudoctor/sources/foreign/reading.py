@@ -17,6 +17,8 @@ from gpudoctor.sources.thin import thin
 
 WHOLE_BYTES = 8 << 20  # larger logs are thinned
 STRUCTURED_BYTES = 48 << 20  # XML, JSON and reports are of use only whole
+UNKNOWN_BYTES = 1 << 20
+TRANSCRIPT_BYTES = 128 << 10  # a larger file of a known kind is no terminal transcript
 _LOG_KINDS = (DocumentKind.KERNEL_LOG, DocumentKind.LOG)
 
 
@@ -47,7 +49,7 @@ def read_content(opened: Content, interesting: Any = None, request: Request | No
         if not whole:
             reading.problem = f"only the first {STRUCTURED_BYTES >> 20} MiB were read"
     elif not whole:
-        _read_huge(opened, interesting, kind, reading, request)
+        _read_huge(opened, encoding, interesting, kind, reading, request)
         return reading
     _read_text(content.decode(data, encoding), kind, reading, request)
     if opened.problem is not None:
@@ -56,11 +58,17 @@ def read_content(opened: Content, interesting: Any = None, request: Request | No
 
 
 def _read_huge(
-    opened: Content, interesting: Any, kind: Recogniser | None, reading: Reading, request: Request | None
+    opened: Content,
+    encoding: str,
+    interesting: Any,
+    kind: Recogniser | None,
+    reading: Reading,
+    request: Request | None,
 ) -> None:
     """A log too large to keep: only the lines that matter, with their numbers."""
-    head = content.decode(opened.head, "utf-8")
-    text, numbers, dropped = thin(opened.chunks(), interesting)
+    head = content.decode(opened.head, encoding)
+    thinned = thin(content.as_utf8(opened.chunks(), encoding), interesting)
+    text, numbers = thinned.text, thinned.numbers
     log = kernel_log.recognise(head)
     if isinstance(request, str):
         _add_file(reading, request, text, numbers)
@@ -73,8 +81,10 @@ def _read_huge(
     reading.documents.append(
         Document(opened.name, DocumentKind.KERNEL_LOG if log else DocumentKind.LOG, text, numbers)
     )
-    if dropped:
-        reading.problem = f"{dropped} of the matching lines were left out"
+    left_out = [f"{thinned.dropped} more lines that match were left out"] if thinned.dropped else []
+    left_out += [f"lines with only {', '.join(thinned.common)} were left out"] if thinned.common else []
+    if left_out or opened.problem:
+        reading.problem = "; ".join([*([opened.problem] if opened.problem else []), *left_out])
 
 
 def _read_text(text: str, kind: Recogniser | None, reading: Reading, request: Request | None) -> None:
@@ -93,14 +103,34 @@ def _read_text(text: str, kind: Recogniser | None, reading: Reading, request: Re
         return
     if kind is not None and request is None:
         _add(reading.answers, kind.requests(text), None)
-    if request is None and not (kind is not None and kind.KIND in _LOG_KINDS):
+    transcript = request is None and _may_be_transcript(text, kind)
+    if transcript:
         # A terminal's transcript, or notes with outputs in them: what a paste is.
-        from gpudoctor.sources.text import answers_of_text
+        from gpudoctor.sources.text import open_paste
 
-        reading.answers.merge(answers_of_text(text))
+        pasted = open_paste(text, reading.name)
+        reading.answers.merge(pasted.answers)
+        if kind is None:
+            reading.documents += [_as_log(document) for document in pasted.documents()]
     if kind is None and request is None and not reading.answers:
-        reading.problem = "not recognised"
-    reading.documents.append(Document(reading.name, DocumentKind.FILE if kind is None else kind.KIND, text))
+        reading.problem = "not recognised; only searched for messages"
+    if kind is not None or not transcript:
+        reading.documents.append(Document(reading.name, DocumentKind.FILE if kind is None else kind.KIND, text))
+
+
+def _as_log(document: Document) -> Document:
+    """A file's text may be a log, whatever else is in it: messages of all kinds are looked for."""
+    if document.kind is DocumentKind.PASTE:
+        return Document(document.name, DocumentKind.LOG, document.text, document.line_numbers)
+    return document
+
+
+def _may_be_transcript(text: str, kind: Recogniser | None) -> bool:
+    if text.lstrip()[:1] in ("<", "{"):
+        return False
+    if kind is None:
+        return len(text) < UNKNOWN_BYTES
+    return kind.KIND not in _LOG_KINDS and len(text) < TRANSCRIPT_BYTES
 
 
 def _report_documents(name: str, found: Found) -> list[Document]:

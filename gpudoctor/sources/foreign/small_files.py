@@ -65,6 +65,8 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(known.NVIDIA_CTK_VERSION, r"^NVIDIA Container Toolkit CLI version \d", r"NVIDIA Container Toolkit CLI version|commit: "),
     _kind(known.DOCKER_VERSION, r"^Docker version \d+\.\d+", r"Docker version \d"),
 )  # fmt: skip
+# One pass over the text where there is nothing of these, which is most often.
+_ANY_SIGN = re.compile("|".join(f"(?:{sign.pattern})" for _, sign, _ in _KINDS), re.MULTILINE)
 _UNIT = re.compile(r"^\s*[●○×*↻] (\S+?)\.service(?: - |$)|^Unit (\S+?)\.service could not be found", re.MULTILINE)
 _UNIT_LINE = re.compile(
     r"\s*[●○×*↻] \S+\.service|Unit \S+ could not be found|\s+(?:Loaded|Active|Drop-In|Docs|Main PID|Process|Tasks|Memory|CPU|CGroup|Status|TriggeredBy|Condition|Invocation):|\s+[├└]─|\s+Main PID"
@@ -75,11 +77,7 @@ _DAEMON_JSON = re.compile(r'"(?:runtimes|default-runtime)"\s*:')
 def recognise(text: str) -> bool:
     """Whether one of the signs occurs in the beginning."""
     head = text[:65536]
-    return (
-        _DAEMON_JSON.match(head) is not None
-        or _UNIT.search(head) is not None
-        or any(sign.search(head) for _, sign, _ in _KINDS)
-    )
+    return _is_daemon_json(text) or _ANY_SIGN.search(head) is not None or _UNIT.search(head) is not None
 
 
 def requests(text: str) -> Found:

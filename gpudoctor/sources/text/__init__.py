@@ -35,11 +35,6 @@ def open_paste(text: str, name: str = "pasted text") -> StoredSource:
     return StoredSource("text", name, answers, now=time.time(), documents=documents)
 
 
-def answers_of_text(text: str) -> Answers:
-    """Only the answers: for files that turn out to be terminal transcripts."""
-    return _answers(clean(text))
-
-
 def _answers(lines: list[Line]) -> Answers:
     answers = Answers()
     found = blocks(lines)

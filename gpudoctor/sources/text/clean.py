@@ -10,9 +10,8 @@ from collections import Counter
 
 import msgspec
 
-_ANSI = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_()#][0-9A-Za-z]?|\x9b[0-?]*[ -/]*[@-~]"
-)
+from gpudoctor.sources.content import TERMINAL_CODES
+
 # What is left of a colour code when the escape character got lost on the way: "[01;31m", "[K".
 _ANSI_REST = re.compile(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\u200b-\u200f\u2060\ufeff\u202a-\u202e]")
@@ -48,7 +47,7 @@ def plain_lines(text: str) -> list[Line]:
     text = text.replace("\r\n", "\n").translate(_SAME)
     while _BACKSPACE.search(text):
         text = _BACKSPACE.sub("", text)
-    text = _ANSI_REST.sub("", _ANSI.sub("", text))
+    text = _ANSI_REST.sub("", TERMINAL_CODES.sub("", text))
     if "&gt;" in text or "&quot;" in text or "&lt;" in text:
         for entity, character in _ENTITIES:
             text = text.replace(entity, character)

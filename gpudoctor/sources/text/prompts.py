@@ -49,6 +49,11 @@ _BARE = re.compile(
     r"|ulimit -\w|ls(?: -\w+)? /dev/nvidia\*?|ip a(?:ddr)?|ibstat|sinfo(?: -\w+)?|scontrol show node(?: \S+)?|kubectl (?:get|describe) [\w /.-]+|nvidia-ctk --version|snap list"
     r")(?P<pipe> \| (?:grep|egrep|head|tail|less)\b[^.!?]*)?)[`*\"']{0,3}(?: output)?:?[`*]{0,3}\s*$"
 )
+# Most lines have none of a prompt's signs near their beginning and do not begin as a bare command does.
+_MAYBE = re.compile(
+    r"^[^|]{0,160}?[$#%>❯➜λ»`]|^\+|^In \[|^\s{0,3}(?:[-*] |\d+[.)] )?(?:[Oo]utput |[Rr]esult |[\"'])?(?:sudo |nvidia-|ls|dmesg|uname|dkms|mok|mod|ld|nvcc|gcc|journal"
+    r"|cat |docker|system|pip|dpkg|rpm|env|free|df|ulimit|ip |ib|sinfo|scontrol|kubectl|snap)"
+)
 _CONTAINER_HOST = re.compile(r"[0-9a-f]{12}")
 
 
@@ -63,11 +68,14 @@ class Prompt(msgspec.Struct, frozen=True):
 
 def prompt(line: str) -> Prompt | None:
     """The command in a line that is a prompt with one; an empty command for a prompt alone; None for any other line."""
+    if not _MAYBE.match(line):
+        return None
     python = _PYTHON.match(line)
     if python is not None:
         return Prompt(python["code"], python=True)
+    unindented = line.lstrip(" ") if line.startswith("    ") else line
     for pattern in _CERTAIN:
-        match = pattern.match(line)
+        match = pattern.match(unindented)
         if match is not None and _is_command(match["command"]):
             host = match.groupdict().get("host")
             return Prompt(match["command"], container=bool(host and _CONTAINER_HOST.fullmatch(host)), host=host)
