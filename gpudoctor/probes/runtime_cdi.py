@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import msgspec
+
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import is_machine, said
 from gpudoctor.probes.collect import Collected, quote
@@ -30,7 +32,9 @@ _NODE = re.compile(r'"?path"?\s*:\s*"?(/dev/[^"\s,}]+)"?')
 
 
 def parse_specification(text: str) -> Specification:
-    """Reads a CDI specification, YAML or JSON, by its lines: enough for names and paths, and safe on anything."""
+    """Reads a CDI specification. JSON is decoded; YAML is read by its lines: enough for names and paths, and safe on anything."""
+    if text.lstrip().startswith("{"):
+        return _parse_json(text)
     kind = _KIND.search(text)
     names = _device_names(text)
     prefix = f"{kind[1]}=" if kind else ""
@@ -39,6 +43,25 @@ def parse_specification(text: str) -> Specification:
     if "hostPath" not in text or not any(path.startswith("/dev/") for path in paths):
         paths |= dict.fromkeys(_NODE.findall(text))
     return Specification(kind[1] if kind else None, [prefix + name for name in names], list(paths))
+
+
+def _parse_json(text: str) -> Specification:
+    try:
+        data = msgspec.json.decode(text.strip().encode())
+    except msgspec.DecodeError:
+        return Specification(None, [], [])
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(kind, str):
+        return Specification(None, [], [])
+    devices = [device for device in data.get("devices") or [] if isinstance(device, dict)]
+    paths: dict[str, None] = {}
+    for edits in (data.get("containerEdits"), *(device.get("containerEdits") for device in devices)):
+        for name in ("mounts", "deviceNodes"):
+            for item in (edits.get(name) or []) if isinstance(edits, dict) else []:
+                path = (item.get("hostPath") or item.get("path")) if isinstance(item, dict) else None
+                if isinstance(path, str) and path.startswith("/"):
+                    paths[path] = None
+    return Specification(kind, [f"{kind}={device.get('name')}" for device in devices], list(paths))
 
 
 def _device_names(text: str) -> list[str]:
