@@ -171,7 +171,14 @@ class Podman:
         self, argv: Sequence[str], options: Sequence[str] = (), mounts: Mapping[str | Path, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """`podman run` of the image without network; the limits are those that a root without CAP_SYS_RESOURCE may set."""
-        fixed = ["run", "--pull=never", "--rm", "--network=none", "--ulimit=nofile=20000:20000", "--ulimit=nproc=1024:1024"]
+        fixed = [
+            "run",
+            "--pull=never",
+            "--rm",
+            "--network=none",
+            "--ulimit=nofile=20000:20000",
+            "--ulimit=nproc=1024:1024",
+        ]
         return self.command(*fixed, *_mounts(mounts or {}), *options, IMAGE, *argv)
 
 
@@ -199,7 +206,10 @@ def runc(
     subprocess.run([program, "spec"], cwd=bundle, check=True, timeout=20)
     spec = json.loads((bundle / "config.json").read_text())
     spec["process"].update(args=list(argv), terminal=False, rlimits=[])
-    spec["process"]["env"] = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", *(f"{key}={value}" for key, value in (env or {}).items())]
+    spec["process"]["env"] = [
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        *(f"{key}={value}" for key, value in (env or {}).items()),
+    ]
     spec["mounts"].append({"destination": "/usr", "source": "/usr", "type": "none", "options": ["rbind", "ro"]})
     if cgroups:
         spec["linux"]["cgroupsPath"] = cgroups

@@ -43,12 +43,15 @@ class DkmsHost:
         return namespace.run(argv, self._binds(), env=running, timeout=120)
 
     def _binds(self) -> dict[str | Path, str | Path]:
-        headers = sorted(Path("/usr/src").glob("linux-headers-*"))
-        inner = {header: self.root / "usr/src" / header.name for header in headers}
-        for target in inner.values():
+        """The real headers first, into the folder that then becomes /usr/src."""
+        binds: dict[str | Path, str | Path] = {}
+        for header in sorted(Path("/usr/src").glob("linux-headers-*")):
+            target = self.root / "usr/src" / header.name
             target.mkdir(parents=True, exist_ok=True)
-        outer = {self.root / name: f"/{name}" for name in ("usr/src", "var/lib/dkms", "lib/modules")}
-        return {**inner, **outer}
+            binds[header] = target
+        for name in ("usr/src", "var/lib/dkms", "lib/modules"):
+            binds[self.root / name] = f"/{name}"
+        return binds
 
     def write_source(self, version: str, *, broken: bool = False) -> None:
         """Puts the module's source in /usr/src; `broken` is source that the compiler refuses."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from .pci_config import Bar, Link
 from .pci_tree import Device
@@ -130,7 +132,8 @@ def vfio_bound(root: Path) -> RootTree:
     return tree
 
 
-ALL = (
+Maker: TypeAlias = Callable[[Path], RootTree]
+ALL: tuple[Maker, ...] = (
     healthy_host, no_card, card_no_driver, nouveau_bound, built_for_another_kernel, build_failed, library_mismatch,
     module_rejected, off_the_bus, slow_link, no_address_space, vfio_bound,
 )  # fmt: skip

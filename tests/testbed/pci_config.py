@@ -79,7 +79,9 @@ def endpoint(
     offset = 0x10
     for number, bar in enumerate(bars):
         wide = number > 0
-        struct.pack_into("<I", config, offset, (bar.address & 0xFFFFFFF0) | (4 if wide else 0) | (8 if bar.prefetchable else 0))
+        struct.pack_into(
+            "<I", config, offset, (bar.address & 0xFFFFFFF0) | (4 if wide else 0) | (8 if bar.prefetchable else 0)
+        )
         if wide:
             struct.pack_into("<I", config, offset + 4, bar.address >> 32)
         offset += 8 if wide else 4

@@ -60,7 +60,10 @@ def _link_to(path: Path, target: Path) -> None:
 
 def _write_link(folder: Path, link: Link | None) -> None:
     unknown = ("Unknown", 0)
-    for name, (speed, width) in (("current", link.current if link else unknown), ("max", link.max if link else unknown)):
+    for name, (speed, width) in (
+        ("current", link.current if link else unknown),
+        ("max", link.max if link else unknown),
+    ):
         _put(folder / f"{name}_link_speed", f"{speed} PCIe" if link else speed)
         _put(folder / f"{name}_link_width", str(width))
 
@@ -116,9 +119,15 @@ class PciTree:
         bdf, vendor, device_id = port
         folder = parent / bdf
         first, last = self._buses_behind(device, number)
-        kind = pci_config.ROOT_PORT if number == 0 else (pci_config.UPSTREAM_PORT, pci_config.DOWNSTREAM_PORT)[(number + 1) % 2]
+        kind = (
+            pci_config.ROOT_PORT
+            if number == 0
+            else (pci_config.UPSTREAM_PORT, pci_config.DOWNSTREAM_PORT)[(number + 1) % 2]
+        )
         self._common(folder, vendor, device_id, 0x060400, 0x06, (0, 0))
-        (folder / "config").write_bytes(pci_config.bridge(vendor, device_id, (int(bdf[5:7], 16), first, last), kind, device.link))
+        (folder / "config").write_bytes(
+            pci_config.bridge(vendor, device_id, (int(bdf[5:7], 16), first, last), kind, device.link)
+        )
         _put(folder / "resource", _resource_lines(()))
         _put(folder / "numa_node", str(device.numa_node))
         _put(folder / "secondary_bus_number", str(first))
@@ -132,7 +141,9 @@ class PciTree:
         below = device.ports[number + 1][0] if number + 1 < len(device.ports) else device.bdf
         return int(below[5:7], 16), int(device.bdf[5:7], 16)
 
-    def _common(self, folder: Path, vendor: int, device: int, class_code: int, revision: int, subsystem: tuple[int, int]) -> None:
+    def _common(
+        self, folder: Path, vendor: int, device: int, class_code: int, revision: int, subsystem: tuple[int, int]
+    ) -> None:
         _put(folder / "vendor", f"0x{vendor:04x}")
         _put(folder / "device", f"0x{device:04x}")
         _put(folder / "class", f"0x{class_code:06x}")

@@ -22,6 +22,12 @@ VERSION_CODENAME=bookworm
 ID=debian
 """
 _MEMINFO = "MemTotal:       527985536 kB\nMemFree:        402011204 kB\nMemAvailable:   498022112 kB\nSwapTotal:             0 kB\n"
+_DKMS_CONF = """PACKAGE_NAME="nvidia"
+PACKAGE_VERSION="{version}"
+BUILT_MODULE_NAME[0]="nvidia"
+DEST_MODULE_LOCATION[0]="/updates/dkms"
+AUTOINSTALL="yes"
+"""
 _PACKAGE = "Package: {name}\nStatus: {status}\nPriority: optional\nSection: non-free/utils\nArchitecture: amd64\nVersion: {version}\nDescription: made for a test\n\n"
 
 
@@ -78,10 +84,15 @@ class RootTree:
         self.write("/etc/hostname", "gpu-node\n")
         self.write("/proc/sys/kernel/hostname", "gpu-node\n")
         self.write("/proc/sys/kernel/osrelease", f"{self.kernel}\n")
-        self.write("/proc/version", f"Linux version {self.kernel} (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14) 12.2.0) #1 SMP PREEMPT_DYNAMIC Debian\n")
+        self.write(
+            "/proc/version",
+            f"Linux version {self.kernel} (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14) 12.2.0) #1 SMP PREEMPT_DYNAMIC Debian\n",
+        )
         self.write("/proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz-{self.kernel} root=/dev/sda1 {cmdline}\n")
         self.write("/proc/meminfo", memory)
-        self.write("/proc/modules", "nvme 57344 2 - Live 0x0000000000000000\next4 983040 1 - Live 0x0000000000000000\n")
+        self.write(
+            "/proc/modules", "nvme 57344 2 - Live 0x0000000000000000\next4 983040 1 - Live 0x0000000000000000\n"
+        )
         self.write("/proc/uptime", "86400.00 345600.00\n")
         self.write("/proc/stat", "cpu  100 0 100 1000 0 0 0 0 0 0\nbtime 1770000000\n")
         self.write("/proc/1/comm", "systemd\n")
@@ -117,16 +128,23 @@ class RootTree:
     def add_dkms(self, version: str, kernel: str, state: str) -> None:
         """DKMS's tree in state added, built, installed or failed (a build folder with a log that ends in an error)."""
         base = f"/var/lib/dkms/nvidia/{version}"
-        self.write(f"/usr/src/nvidia-{version}/dkms.conf", f'PACKAGE_NAME="nvidia"\nPACKAGE_VERSION="{version}"\nAUTOINSTALL="yes"\n')
+        self.write(f"/usr/src/nvidia-{version}/dkms.conf", _DKMS_CONF.format(version=version))
         self.link(f"{base}/source", f"/usr/src/nvidia-{version}")
         if state in {"built", "installed"}:
             self.write(f"{base}/{kernel}/x86_64/module/nvidia.ko", "")
-            self.write(f"{base}/{kernel}/x86_64/log/make.log", f"DKMS make.log for nvidia-{version} for kernel {kernel} (x86_64)\n")
+            self.write(
+                f"{base}/{kernel}/x86_64/log/make.log",
+                f"DKMS make.log for nvidia-{version} for kernel {kernel} (x86_64)\n",
+            )
         if state == "installed":
+            self.write(f"/lib/modules/{kernel}/updates/dkms/nvidia.ko", "")
             self.link(f"/var/lib/dkms/nvidia/kernel-{kernel}-x86_64", f"{version}/{kernel}/x86_64")
         if state == "failed":
             error = f"{base}/build/nvidia/nv-dma.c:811:9: error: implicit declaration of function 'drm_prime_pages_to_sg'\n"
-            self.write(f"{base}/build/make.log", f"DKMS make.log for nvidia-{version} for kernel {kernel} (x86_64)\n{error}make: *** [Makefile:82: modules] Error 2\n")
+            self.write(
+                f"{base}/build/make.log",
+                f"DKMS make.log for nvidia-{version} for kernel {kernel} (x86_64)\n{error}make: *** [Makefile:82: modules] Error 2\n",
+            )
 
     def add_libraries(self, version: str = DRIVER) -> None:
         """User-space half: libraries, nvidia-smi, and Debian's packages."""
@@ -145,13 +163,23 @@ class RootTree:
             "/proc/driver/nvidia/version",
             f"NVRM version: NVIDIA UNIX {flavor}  {version}  Tue Apr 30 10:00:00 UTC 2024\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n",
         )
-        self.write("/proc/driver/nvidia/params", "NVreg_EnableGpuFirmware: 18\nModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\n")
+        self.write(
+            "/proc/driver/nvidia/params",
+            "NVreg_EnableGpuFirmware: 18\nModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\n",
+        )
         self.folder("/proc/driver/nvidia/gpus")
-        self.append("/proc/modules", "".join(f"{name} 1503232 2 - Live 0x0000000000000000 (POE)\n" for name in MODULES))
+        self.append(
+            "/proc/modules", "".join(f"{name} 1503232 2 - Live 0x0000000000000000 (POE)\n" for name in MODULES)
+        )
         for name in MODULES:
             self.write(f"/sys/module/{name}/initstate", "live\n")
             self.write(f"/sys/module/{name}/version", f"{version}\n")
-        for name, major, minor in (("nvidiactl", 195, 255), ("nvidia-modeset", 195, 254), ("nvidia-uvm", 510, 0), ("nvidia-uvm-tools", 510, 1)):
+        for name, major, minor in (
+            ("nvidiactl", 195, 255),
+            ("nvidia-modeset", 195, 254),
+            ("nvidia-uvm", 510, 0),
+            ("nvidia-uvm-tools", 510, 1),
+        ):
             self.node(f"/dev/{name}", major, minor)
 
     def add_gpu_of_driver(self, number: int, bdf: str, model: str, firmware: str = DRIVER) -> None:

@@ -98,7 +98,7 @@ def test_smi_xml_of_every_model(genuine_smi: GenuineSmi, model: Scenario) -> Non
 
 
 def test_smi_shows_memory_errors_and_remapped_rows(genuine_smi: GenuineSmi) -> None:
-    facts = {"ecc_uncorrected_volatile": 7, "remapped_rows_uncorrectable": 2, "remapped_rows_pending": True}
+    facts: Scenario = {"ecc_uncorrected_volatile": 7, "remapped_rows_uncorrectable": 2, "remapped_rows_pending": True}
     done = genuine_smi.run("-q", "-d", "ECC,ROW_REMAPPER", scenario={"gpu": facts})
     assert "DRAM Uncorrectable            : 7" in done.stdout
     assert "Uncorrectable Error               : 2" in done.stdout
@@ -106,7 +106,7 @@ def test_smi_shows_memory_errors_and_remapped_rows(genuine_smi: GenuineSmi) -> N
 
 
 def test_smi_lists_mig_devices(genuine_smi: GenuineSmi) -> None:
-    facts = {"mig_mode": True, "mig_devices": "1g.10gb,3g.40gb:MIG-11111111-2222-3333-4444-555555555555"}
+    facts: Scenario = {"mig_mode": True, "mig_devices": "1g.10gb,3g.40gb:MIG-11111111-2222-3333-4444-555555555555"}
     done = genuine_smi.run("-L", scenario={"gpu0": facts})
     assert "MIG 1g.10gb     Device  0: (UUID: MIG-" in done.stdout
     assert "MIG 3g.40gb     Device  1: (UUID: MIG-11111111-2222-3333-4444-555555555555)" in done.stdout
