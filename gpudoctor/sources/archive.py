@@ -14,6 +14,8 @@ import msgspec
 
 from gpudoctor.errors import GpudoctorError
 
+_DAMAGE = (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError)
+
 
 class ArchiveLimits(msgspec.Struct, frozen=True):
     """How much of an archive is read, after decompression."""
@@ -34,7 +36,11 @@ def members(path: Path, limits: ArchiveLimits, *, strict: bool) -> Iterator[tupl
         total += member.size
         if total > limits.total_bytes:
             raise GpudoctorError(f"{path}: more than {limits.total_bytes >> 20} MiB when unpacked")
-        yield name, file.read(limits.member_bytes)
+        try:
+            data = file.read(limits.member_bytes)
+        except _DAMAGE as error:
+            raise _damaged(path, error) from error
+        yield name, data
 
 
 def open_members(
@@ -55,8 +61,12 @@ def open_members(
                 file = archive.extractfile(member)
                 if file is not None:
                     yield name, member, file
-    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
-        raise GpudoctorError(f"{path}: damaged or truncated archive: {error}") from error
+    except _DAMAGE as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> GpudoctorError:
+    return GpudoctorError(f"{path}: damaged or truncated archive: {error}")
 
 
 def _problem(member: tarfile.TarInfo) -> str | None:

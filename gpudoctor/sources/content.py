@@ -8,19 +8,22 @@ import gzip
 import io
 import lzma
 import os
-import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Self, cast
 
+from gpudoctor.sources.terminal import TERMINAL_CODES
+
 HEAD_BYTES = 65536
 UNPACKED_LIMIT_BYTES = 8 << 30  # of a compressed file: a bomb must not keep us for ever
 _CHUNK_BYTES = 1 << 20
-_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, ValueError)
 _GZIP, _XZ, _BZ2, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd"
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -181,12 +184,6 @@ def encoding(head: bytes) -> str | None:
         replaced = head.decode("utf-8", "replace").count("\ufffd")
         return "latin-1" if replaced * 2 > odd else "utf-8"
     return "utf-8"
-
-
-# Terminal codes, as `script` and colouring programs leave them in files.
-TERMINAL_CODES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_()#][0-9A-Za-z]?|\x9b[0-?]*[ -/]*[@-~]"
-)
 
 
 def decode(data: bytes, name: str) -> str:

@@ -48,7 +48,13 @@ def live(root: Path, place: Path) -> Source:
 
 
 def asked(recorder: Recorder) -> None:
-    for path in ("/proc/driver/nvidia/version", "/etc/nothing", "/etc/binary", "/etc/pipe", "/etc/alternatives/absolute"):
+    for path in (
+        "/proc/driver/nvidia/version",
+        "/etc/nothing",
+        "/etc/binary",
+        "/etc/pipe",
+        "/etc/alternatives/absolute",
+    ):
         recorder.read(path)
     for path in ("/etc/modprobe.d", "/etc/nothing"):
         recorder.list(path)

@@ -203,4 +203,7 @@ def test_documents_are_failures_and_nvidia_smi_and_the_kernel_log(programs: Path
     source = open_live()
     for program in ("nvidia-smi", "dmesg", "fine", "no-such-program-here"):
         source.run(program)
-    assert [(d.name, d.kind.value) for d in source.documents()] == [("dmesg", "kernel_log"), ("nvidia-smi", "command")]
+    assert [(d.name, d.kind.value) for d in source.documents()] == [
+        ("dmesg", "kernel_log"),
+        ("nvidia-smi", "command"),
+    ]

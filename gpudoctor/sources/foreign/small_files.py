@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources import requests as known
@@ -10,12 +11,12 @@ from gpudoctor.sources.foreign.answer import Found, Request, command, file, pick
 
 KIND = DocumentKind.FILE
 
-# request, a sign that it is there, the lines that belong to it
-_Kind = tuple[Request, re.Pattern[str], re.Pattern[str]]
+# request, a sign that it is there, the lines that belong to it; compiled when they are needed
+_Kind = tuple[Request, str, str]
 
 
 def _kind(request: Request, sign: str, line: str) -> _Kind:
-    return request, re.compile(sign, re.MULTILINE), re.compile(line)
+    return request, sign, line
 
 
 _KINDS: tuple[_Kind, ...] = (
@@ -65,8 +66,6 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(known.NVIDIA_CTK_VERSION, r"^NVIDIA Container Toolkit CLI version \d", r"NVIDIA Container Toolkit CLI version|commit: "),
     _kind(known.DOCKER_VERSION, r"^Docker version \d+\.\d+", r"Docker version \d"),
 )  # fmt: skip
-# One pass over the text where there is nothing of these, which is most often.
-_ANY_SIGN = re.compile("|".join(f"(?:{sign.pattern})" for _, sign, _ in _KINDS), re.MULTILINE)
 _UNIT = re.compile(r"^\s*[●○×*↻] (\S+?)\.service(?: - |$)|^Unit (\S+?)\.service could not be found", re.MULTILINE)
 _UNIT_LINE = re.compile(
     r"\s*[●○×*↻] \S+\.service|Unit \S+ could not be found|\s+(?:Loaded|Active|Drop-In|Docs|Main PID|Process|Tasks|Memory|CPU|CGroup|Status|TriggeredBy|Condition|Invocation):|\s+[├└]─|\s+Main PID"
@@ -74,10 +73,16 @@ _UNIT_LINE = re.compile(
 _DAEMON_JSON = re.compile(r'"(?:runtimes|default-runtime)"\s*:')
 
 
+@cache
+def _any_sign() -> re.Pattern[str]:
+    """All signs: one pass over the text where there is nothing of these, which is most often."""
+    return re.compile("|".join(f"(?:{sign})" for _, sign, _ in _KINDS), re.MULTILINE)
+
+
 def recognise(text: str) -> bool:
     """Whether one of the signs occurs in the beginning."""
     head = text[:65536]
-    return _is_daemon_json(text) or _ANY_SIGN.search(head) is not None or _UNIT.search(head) is not None
+    return _is_daemon_json(text) or _any_sign().search(head) is not None or _UNIT.search(head) is not None
 
 
 def requests(text: str) -> Found:
@@ -85,12 +90,14 @@ def requests(text: str) -> Found:
     if _is_daemon_json(text):
         return file("/etc/docker/daemon.json", text)
     found: Found = {}
+    if not _any_sign().search(text):
+        return units(text)
     lines = text.split("\n")
     filled = sum(1 for line in lines if line.strip())
     for request, sign, line in _KINDS:
-        if not sign.search(text):
+        if not re.search(sign, text, re.MULTILINE):
             continue
-        wanted = [i for i, candidate in enumerate(lines) if line.match(candidate)]
+        wanted = [i for i, candidate in enumerate(lines) if re.match(line, candidate)]
         if not wanted:
             continue
         body, numbers = pick(text, wanted)

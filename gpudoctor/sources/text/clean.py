@@ -10,7 +10,7 @@ from collections import Counter
 
 import msgspec
 
-from gpudoctor.sources.content import TERMINAL_CODES
+from gpudoctor.sources.terminal import TERMINAL_CODES
 
 # What is left of a colour code when the escape character got lost on the way: "[01;31m", "[K".
 _ANSI_REST = re.compile(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m)")
