@@ -1,8 +1,8 @@
 """Prints all that NVML tells of this machine's GPUs, as JSON lines: `begin`, `init`, `system`, one `device` a GPU, `end`.
 
 Runs as a child process, so that a driver that hangs or a library that crashes costs this process only. Each line is
-written as soon as it is known: what was read before a hang is still there. Every GPU is read in a thread of its own, and
-a GPU that has not answered in time is reported with TIMEOUT, so one wedged GPU does not hide the others.
+written as soon as it is known: what was read before a hang is still there. Every GPU is read in a thread of its own, so a
+GPU that does not answer is reported with TIMEOUT and does not hide the others.
 
     python -m gpudoctor.workers.nvml_dump [--seconds N]      (N: how long GPUs may take after init; 8)
 """
@@ -97,7 +97,10 @@ def describe_device(nvml: Library, index: int) -> dict[str, Any]:
 
 
 def describe_devices(nvml: Library, count: int, seconds: float) -> None:
-    """Reports each GPU when it has answered, and at the end those that have not."""
+    """Reports each GPU when it has answered, and at the end those that have not.
+
+    One GPU after the other: but when one keeps silent, the next is begun beside it.
+    """
     done: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def work(index: int) -> None:
@@ -106,17 +109,27 @@ def describe_devices(nvml: Library, count: int, seconds: float) -> None:
         except Exception as error:
             done.put({"index": index, "handle": None, "broken": {"handle": f"{type(error).__name__}: {error}"[:200]}})
 
-    for index in range(count):
-        threading.Thread(target=work, args=(index,), daemon=True).start()
-    waiting = set(range(count))
-    deadline = time.monotonic() + seconds
-    while waiting:
+    waiting: set[int] = set()
+
+    def collect(until: float) -> None:
+        """Reports answers until one came, or until that time."""
         try:
-            answer = done.get(timeout=max(0.0, deadline - time.monotonic()))
+            answer = done.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
-            break
+            return
         waiting.discard(answer["index"])
         emit("device", **answer)
+
+    deadline = time.monotonic() + seconds
+    patience = seconds / 8
+    for index in range(count):
+        waiting.add(index)
+        threading.Thread(target=work, args=(index,), daemon=True).start()
+        until = min(deadline, time.monotonic() + patience)
+        while index in waiting and time.monotonic() < until:
+            collect(until)
+    while waiting and time.monotonic() < deadline:
+        collect(deadline)
     for index in sorted(waiting):
         emit("device", index=index, handle=10)  # TIMEOUT
 

@@ -66,8 +66,10 @@ def _pci(nvml: Library, handle: Any) -> tuple[Any, ...]:
 
 
 def _compute_capability(nvml: Library, handle: Any) -> tuple[Any, ...]:
-    major, minor = nvml.numbers("nvmlDeviceGetCudaComputeCapability", handle, count=2)
-    return (f"{major}.{minor}",)
+    # called directly: py3nvml makes one float of it, which cannot tell 12.1 exactly
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    nvml.call("nvmlDeviceGetCudaComputeCapability", handle, ctypes.byref(major), ctypes.byref(minor))
+    return (f"{major.value}.{minor.value}",)
 
 
 def _architecture(nvml: Library, handle: Any) -> tuple[Any, ...]:
