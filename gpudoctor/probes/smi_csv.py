@@ -10,7 +10,7 @@ import msgspec
 
 from gpudoctor.facts import Evidence, Gpu
 from gpudoctor.probes import smi_values as values
-from gpudoctor.probes.smi_fields import finish
+from gpudoctor.probes.smi_gpu import finish
 from gpudoctor.probes.smi_report import SmiReport, refused_gpu
 from gpudoctor.probes.throttle import reason_of_label
 

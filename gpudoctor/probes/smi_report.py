@@ -16,7 +16,7 @@ import msgspec
 from gpudoctor.facts import Evidence, Gpu
 from gpudoctor.knowledge.nvml_codes import LOST
 from gpudoctor.probes import smi_values as values
-from gpudoctor.probes.smi_fields import gpu_of, quote
+from gpudoctor.probes.smi_gpu import gpu_of, quote
 from gpudoctor.probes.smi_tree import Node, gpu_nodes, parse_q, parse_xml
 
 # A GPU that the driver no longer answers for has one such line (XML: <error_string>) in place of its block.

@@ -14,7 +14,7 @@ from typing import Any
 from gpudoctor.facts import Evidence, Gpu, GpuProcess
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.merge_gpus import normal_bdf
-from gpudoctor.probes.smi_fields import finish
+from gpudoctor.probes.smi_gpu import finish
 from gpudoctor.probes.smi_report import SmiReport
 
 SOURCE = "nvidia-smi"
