@@ -67,7 +67,8 @@ def collect_hints(source: Source, found: Collected) -> None:
         compilers = parse_compilers(document.text)
         if compilers.kernel:
             proof = evidence_of(document, compilers.kernel_line)
-            found.set("kernel_compiler", f"gcc {compilers.kernel}", proof)
+            name = "clang" if "clang" in document.text.splitlines()[compilers.kernel_line].lower() else "gcc"
+            found.set("kernel_compiler", f"{name} {compilers.kernel}", proof)
         if compilers.host:
             found.set("compiler_version", compilers.host, evidence_of(document, compilers.host_line))
 

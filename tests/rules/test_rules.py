@@ -35,6 +35,7 @@ KNOWN = set(
     mlxconfig mst flint show_gids cma_roce_mode nvbandwidth cuda-memcheck compute-sanitizer cuda-gdb nvidia-xid pyenv source . enroot pyxis sview sacctmgr sprio sdiag kmodsign sign-file
     eksctl gcloud az aws gsutil talosctl microk8s.kubectl k9s dcgmproftester12 cuda-install-samples semanage rpm-ostree akmods bootctl kernelstub efibootmgr akmod mhwd garuda-update yay paru emerge
     ollama vllm poetry pdm pipx nerdctl buildah skopeo kind crun conmon newuidmap sysctl swapoff fallocate mkswap systemd-cgls systemd-cgtop systemd-run cgget lscgroup lssubsys cgexec lxd incus pveam pveversion
+    flatpak ras-mc-ctl
     proxmox-boot-tool sync base64 cmp xz zstd rdmsr numad irqbalance nvidia-cdi-hook jetson_release tegrastats nvpmodel jetson_clocks
     """.split()
 )
