@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
+from . import nvml, uname_shim
+from .nvml import FakeNvml
 from .pci_config import Bar, Link
 from .pci_tree import Device
 from .root_tree import DRIVER, KERNEL, RootTree
+from .scenario_file import Scenario
 
 MODEL = "NVIDIA A100-SXM4-80GB"
 NEW_KERNEL = "6.1.0-23-amd64"
@@ -137,3 +140,24 @@ ALL: tuple[Maker, ...] = (
     healthy_host, no_card, card_no_driver, nouveau_bound, built_for_another_kernel, build_failed, library_mismatch,
     module_rejected, off_the_bus, slow_link, no_address_space, vfio_bound,
 )  # fmt: skip
+_WITH_DRIVER = (healthy_host, off_the_bus, slow_link)
+
+
+def environment(make: Maker, tree: RootTree, fake: FakeNvml) -> dict[str, str]:
+    """What a program must be run with so that the kernel's and the driver's live answers fit the host's files too."""
+    code = nvml.SUCCESS if make in _WITH_DRIVER else nvml.DRIVER_NOT_LOADED
+    if make is library_mismatch:
+        code = nvml.VERSION_MISMATCH
+    scenario: dict[str, Scenario | str | int] = {
+        "init": code,
+        "count": len(CARDS),
+        "driver": DRIVER,
+        "nvml": f"12.{DRIVER}",
+    }
+    for number, card in enumerate(CARDS):
+        scenario[f"gpu{number}"] = {"bus_id": f"0000{card.bdf.upper()}", "minor_number": number}
+    if make is off_the_bus:
+        scenario["gpu1"] = {"bus_id": f"0000{CARDS[1].bdf.upper()}", "lost": True}
+    if make is slow_link:
+        scenario["gpu0"] = {"bus_id": f"0000{CARDS[0].bdf.upper()}", "pcie_width": 8}
+    return {**fake.scenario(scenario), **uname_shim.environment(tree.kernel)}

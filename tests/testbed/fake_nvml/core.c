@@ -133,15 +133,17 @@ int nvmlShutdown(void) {
 
 /* --- versions --- */
 
-static int system_string(const char *key, const char *fallback, char *out, unsigned size) {
-    const char *text = scenario_text(VARIABLE, key);
-    snprintf(out, size, "%s", text ? text : fallback);
-    return SUCCESS;
+const char *driver_version(void) {
+    const char *text = scenario_text(VARIABLE, "driver");
+    return text ? text : "535.309.01";
 }
 
-int nvmlSystemGetDriverVersion(char *out, unsigned size) { BEGIN_SYSTEM(); return system_string("driver", "535.309.01", out, size); }
+int nvmlSystemGetDriverVersion(char *out, unsigned size) { BEGIN_SYSTEM(); return copy_text(driver_version(), out, size); }
 /* The library knows its own version without a driver: nvidia-smi prints it after a failed start. */
-int nvmlSystemGetNVMLVersion(char *out, unsigned size) { return system_string("nvml", "12.535.309.01", out, size); }
+int nvmlSystemGetNVMLVersion(char *out, unsigned size) {
+    const char *text = scenario_text(VARIABLE, "nvml");
+    return copy_text(text ? text : "12.535.309.01", out, size);
+}
 int nvmlSystemGetCudaDriverVersion(int *out) { BEGIN_SYSTEM(); *out = (int)scenario_number(VARIABLE, "cuda", 12020); return SUCCESS; }
 int nvmlSystemGetCudaDriverVersion_v2(int *out) { return nvmlSystemGetCudaDriverVersion(out); }
 

@@ -88,8 +88,8 @@ int nvmlDeviceGetCudaComputeCapability(Gpu *gpu, int *major, int *minor) {
     return SUCCESS;
 }
 
-/* The only text without a size argument: the header promises a buffer of 64 bytes. */
-int nvmlDeviceGetGspFirmwareVersion(Gpu *gpu, char *out) { return get_string(gpu, __func__, "gsp_firmware_version", "535.309.01", out, 64); }
+/* The only text without a size argument: the header promises a buffer of 64 bytes. Firmware comes with the driver. */
+int nvmlDeviceGetGspFirmwareVersion(Gpu *gpu, char *out) { return get_string(gpu, __func__, "gsp_firmware_version", driver_version(), out, 64); }
 int nvmlDeviceGetGspFirmwareMode(Gpu *gpu, unsigned *enabled, unsigned *by_default) {
     int code = get_u32(gpu, __func__, "gsp_firmware_mode", "1", 1, enabled);
     return code == SUCCESS ? get_u32(gpu, __func__, "gsp_firmware_default", "1", 1, by_default) : code;

@@ -76,6 +76,7 @@ int get_string(const Gpu *gpu, const char *function, const char *key, const char
 int copy_text(const char *text, char *out, unsigned size); /* "na" is NOT_SUPPORTED */
 
 /* --- shared between the parts --- */
+const char *driver_version(void);
 const char *bus_id_of(const Gpu *gpu);
 int fill_pci_info(const Gpu *gpu, PciInfo *out);
 int list_processes(const Gpu *gpu, char kind, Process *out, int size);
