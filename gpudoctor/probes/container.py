@@ -10,13 +10,14 @@ from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.probes.container_detect import INITIAL_PID_NAMESPACE, INITIAL_USER_NAMESPACE, detect
 from gpudoctor.probes.driver_modules import PROC_VERSION, parse_banner
 from gpudoctor.probes.driver_userspace import LIBRARY_DIRS, WSL_DIR
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources.answers import Source, StatAnswer, Status
 
 NAME = "container"
 # Library, and the capability (NVIDIA_DRIVER_CAPABILITIES) that has it injected.
 _NEEDED = {"libnvidia-ml.so.1": "utility", "libcuda.so.1": "compute"}
-_LIBRARY = re.compile(r"^(lib(?:cuda|cudadebugger|nvidia-[\w-]+|nvcuvid|nvoptix))\.so\.(\d+(?:\.\d+)*)$")
-_OWN_VERSION = re.compile(r"^libnvidia-(?:container|egl|api|vksc|fatbinaryloader|nscq|pkcs11)")
+_LIBRARY = Lazy(r"^(lib(?:cuda|cudadebugger|nvidia-[\w-]+|nvcuvid|nvoptix))\.so\.(\d+(?:\.\d+)*)$")
+_OWN_VERSION = Lazy(r"^libnvidia-(?:container|egl|api|vksc|fatbinaryloader|nscq|pkcs11)")
 _NVIDIA_MAJOR = (
     195  # the kernel's list of allocated majors (admin-guide/devices.txt has it as local; NVIDIA's driver uses it)
 )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import exists, is_absent, read_text
 from gpudoctor.probes.collect import quote
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources.answers import Source, Status
 
 # The inode numbers of the first namespaces are fixed in the kernel (include/uapi or linux/proc_ns.h: PROC_PID_INIT_INO ...).
@@ -25,13 +26,13 @@ class Detection(NamedTuple):
 
 
 _CGROUP_KINDS = (
-    (re.compile(r"kubepods"), "kubernetes"),
-    (re.compile(r"libpod-[0-9a-f]{12,}|/libpod_parent/"), "podman"),
-    (re.compile(r"/docker/[0-9a-f]{12,}|docker-[0-9a-f]{12,}\.scope|/docker-ce/|/actions_job/"), "docker"),
-    (re.compile(r"/lxc/|/lxc\.payload|/lxc\.monitor"), "lxc"),
-    (re.compile(r"machine-.*\.scope/payload|/machine\.slice/machine-"), "systemd-nspawn"),
-    (re.compile(r"cri-containerd-[0-9a-f]{12,}|crio-[0-9a-f]{12,}|/containerd/|/garden/"), "containerd"),
-    (re.compile(r"/ecs/[0-9a-f-]{12,}"), "docker"),
+    (Lazy(r"kubepods"), "kubernetes"),
+    (Lazy(r"libpod-[0-9a-f]{12,}|/libpod_parent/"), "podman"),
+    (Lazy(r"/docker/[0-9a-f]{12,}|docker-[0-9a-f]{12,}\.scope|/docker-ce/|/actions_job/"), "docker"),
+    (Lazy(r"/lxc/|/lxc\.payload|/lxc\.monitor"), "lxc"),
+    (Lazy(r"machine-.*\.scope/payload|/machine\.slice/machine-"), "systemd-nspawn"),
+    (Lazy(r"cri-containerd-[0-9a-f]{12,}|crio-[0-9a-f]{12,}|/containerd/|/garden/"), "containerd"),
+    (Lazy(r"/ecs/[0-9a-f-]{12,}"), "docker"),
 )
 _CONTAINER_ENV = {
     "lxc": "lxc",

@@ -139,6 +139,11 @@ _LIBRARY_PACKAGES = (
     "nvidia-driver-cuda-libs",
     "nvidia-utils",
     "libcuda1",
+    "nvidia-compute-utils",
+    "nvidia-smi",
+    "xorg-x11-drv-nvidia-cuda",
+    "nvidia-driver-cuda",
+    "nvidia-driver",
 )
 
 

@@ -23,6 +23,7 @@ from gpudoctor.probes.driver_userspace import (
     collect_services,
 )
 from gpudoctor.probes.host_os import parse_uname
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
 
@@ -73,7 +74,7 @@ def _collect_firmware(source: Source, found: Collected) -> None:
             found.set("gsp_firmware_version", match[1], evidence)
 
 
-_FABRIC_MANAGER_VERSION = re.compile(r"(?i)fabric manager version\s*(?:is)?\s*:\s*(\d+\.\d+(?:\.\d+)*)")
+_FABRIC_MANAGER_VERSION = Lazy(r"(?i)fabric manager version\s*(?:is)?\s*:\s*(\d+\.\d+(?:\.\d+)*)")
 
 
 def _collect_fabric_manager_version(source: Source, found: Collected) -> None:

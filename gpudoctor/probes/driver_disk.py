@@ -7,10 +7,11 @@ import re
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
 
-_NVIDIA_MODULE = re.compile(
+_NVIDIA_MODULE = Lazy(
     r"^nvidia(?:-current(?:-open)?|-open|-(?:legacy|tesla)-[\w-]*|[-_]?\d{3})?\.ko(?:\.(?:xz|gz|zst|bz2))?$"
 )
 # Where distributions, DKMS and the vendor's installer put modules, below /lib/modules/RELEASE.
@@ -30,7 +31,7 @@ _MODULE_DIRS = (
     "misc",
     "video",
 )
-_PATH = re.compile(r"/lib/modules/([^/\s*]+)/\S*?/nvidia(?:-current)?\.ko(?:\.\w+)?\b")
+_PATH = Lazy(r"/lib/modules/([^/\s*]+)/\S*?/nvidia(?:-current)?\.ko(?:\.\w+)?\b")
 
 
 def parse_modinfo(text: str) -> dict[str, str]:

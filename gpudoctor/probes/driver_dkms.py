@@ -7,18 +7,19 @@ import re
 from gpudoctor.facts import DkmsModule, Evidence
 from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, quote
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
 
 TREE = "/var/lib/dkms"
 # The driver under its names in distributions, not its companions (nvidia-fs, nvidia-peermem).
-_DRIVER = re.compile(r"^nvidia(?:-(?:current|open|srv|server|legacy|tesla|kernel|graphics|\d)[\w.-]*)?$")
+_DRIVER = Lazy(r"^nvidia(?:-(?:current|open|srv|server|legacy|tesla|kernel|graphics|\d)[\w.-]*)?$")
 # nvidia, 535.183.01, 6.8.0-49-generic, x86_64: installed   (DKMS 2)
 # nvidia/535.183.01, 6.8.0-49-generic, x86_64: installed    (DKMS 3);  nvidia/535.183.01: added
-_STATUS = re.compile(
+_STATUS = Lazy(
     r"^\s*(?P<module>[\w.+-]+)(?:/|, ?)(?P<version>[\w.+:~-]+)(?:, (?P<kernel>[^,\s]+), (?P<arch>[^,:\s]+))?: (?P<state>added|built|installed|broken)\b"
 )
-_BUILD_ERROR = re.compile(
+_BUILD_ERROR = Lazy(
     r"\berror:|fatal error:|\*\*\* .*(?:Stop|Error)|Error!|cc: not found|FATAL:|GPL-incompatible|No rule to make|cannot find",
     re.IGNORECASE,
 )

@@ -7,10 +7,11 @@ import re
 from gpudoctor.facts import Evidence, PackageEvent
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.probes.driver_packages import is_relevant
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources.answers import FileAnswer, Source, Status
 
 _LIMIT = 200  # the newest events kept
-_KERNEL = re.compile(
+_KERNEL = Lazy(
     r"^(?:linux-(?:image|headers|modules|generic)|kernel(?:-core|-devel|-default|-headers)?$|linux(?:-lts|-zen)?$)"
 )
 _ACTIONS = {
@@ -29,6 +30,7 @@ _ACTIONS = {
     "erased": "remove",
     "purge": "remove",
 }
+_HINTS = ("nvidia", "cuda", "linux-", "dkms", "nccl", "cudnn", "nvml", "datacenter-gpu", "gdr")
 Event = tuple[PackageEvent, int]
 
 
@@ -42,6 +44,8 @@ def parse_apt_history(text: str) -> list[Event]:
     time: str | None = None
     for index, line in enumerate(text.splitlines()):
         key, _, value = line.partition(":")
+        if key != "Start-Date" and not any(hint in value for hint in _HINTS):
+            continue
         action = _ACTIONS.get(key.lower())
         if key == "Start-Date":
             time = " ".join(value.split()).replace(" ", "T") or None

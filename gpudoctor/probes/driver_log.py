@@ -8,16 +8,17 @@ from typing import NamedTuple
 from gpudoctor.facts import Document, Evidence
 from gpudoctor.probes.collect import Collected
 from gpudoctor.probes.driver_modules import parse_banner
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources.answers import Source
 
 # NVRM: API mismatch: the client has the version 535.54.03, but
 # NVRM: this kernel module has the version 530.30.02.  Please
-_CLIENT = re.compile(r"API mismatch: the client has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
-_MODULE = re.compile(r"this kernel module has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
+_CLIENT = Lazy(r"API mismatch: the client has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
+_MODULE = Lazy(r"this kernel module has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
 # NVRM:  information.  The 535.129.03 NVIDIA driver will ignore
-_IGNORES = re.compile(r"The (\d{3}\.\d+(?:\.\d+)?) NVIDIA driver will ignore")
+_IGNORES = Lazy(r"The (\d{3}\.\d+(?:\.\d+)?) NVIDIA driver will ignore")
 # Error! Bad return status for module build on kernel: 6.4.6-76060406-generic (x86_64)
-_BUILD_FAILED = re.compile(r"Bad return status for module build on kernel: .*")
+_BUILD_FAILED = Lazy(r"Bad return status for module build on kernel: .*")
 
 
 class Mismatch(NamedTuple):

@@ -8,15 +8,14 @@ from typing import NamedTuple
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Source, Status
 
 PROC_VERSION = "/proc/driver/nvidia/version"
 # /proc/driver/nvidia/version and the line that the module logs when it loads, proprietary and open, 3xx to now.
-_BANNER = re.compile(
-    r"NVIDIA UNIX (?P<open>Open )?(?:\w+ )?Kernel Module(?: for \S+)?\s+(?P<version>\d+\.\d+(?:\.\d+)*)"
-)
-_GCC = re.compile(
+_BANNER = Lazy(r"NVIDIA UNIX (?P<open>Open )?(?:\w+ )?Kernel Module(?: for \S+)?\s+(?P<version>\d+\.\d+(?:\.\d+)*)")
+_GCC = Lazy(
     r"GCC version:\s+(?:gcc|.*?gcc.*?) version (\d+(?:\.\d+)+)|GCC version:\s+.*?(clang version \d+(?:\.\d+)+)"
 )
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 from gpudoctor.facts import Evidence, Package
 from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, quote
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
 
 DPKG_STATUS = "/var/lib/dpkg/status"
-_RELEVANT = re.compile(
+_RELEVANT = Lazy(
     r"nvidia|^cuda|^libcuda|nvml|^libnccl|cudnn|^datacenter-gpu-manager|^dkms$|^xserver-xorg-video-nouveau|^libnvoptix|^xserver-xorg-video-nvidia|gdrdrv|gdrcopy"
     r"|^libcublas|^nvlsm|^nvlink|^mlnx-ofed-kernel-dkms$"
 )
-_KERNEL = re.compile(
+_KERNEL = Lazy(
     r"^(?:linux-(?:image|headers|modules)-|kernel-(?:devel|headers|core|default-devel)|kernel$|linux-headers$|linux(?:-lts|-zen)?$)"
 )
-_DRIVER_VERSION = re.compile(r"(?:^|[:_-])(\d{3}\.\d{2,3}(?:\.\d{2})?)(?=[^\d.]|$)")
+_DRIVER_VERSION = Lazy(r"(?:^|[:_-])(\d{3}\.\d{2,3}(?:\.\d{2})?)(?=[^\d.]|$)")
 _STATES = {
     "ii": "installed",
     "hi": "held",
@@ -46,25 +48,40 @@ def driver_version_in(version: str) -> str | None:
     return match[1] if match else None
 
 
-def parse_dpkg_status(text: str) -> list[tuple[Package, int]]:
-    """Relevant packages of /var/lib/dpkg/status with the index of their first line."""
+def parse_dpkg_status(text: str, names: Iterable[str] | None = None) -> list[tuple[Package, int]]:
+    """Relevant packages of /var/lib/dpkg/status with the index of their first line; `names` are those to look for, if known."""
+    if names is None:
+        starts = [(match[1], match.start()) for match in re.finditer(r"(?m)^Package: (\S+)$", text)]
+    else:
+        starts = [(name, at) for name in names for at in _stanzas(text, name)]
     found = []
-    for match in re.finditer(r"(?m)^Package: (\S+)\n", text):
-        name = match[1]
+    line, counted = 0, 0
+    for name, start in sorted(starts, key=lambda pair: pair[1]):
         kernel = _KERNEL.match(name) is not None
         if not kernel and not is_relevant(name):
             continue
-        end = text.find("\n\n", match.end())
-        stanza = text[match.end() : end if end >= 0 else len(text)]
+        end = text.find("\n\n", start)
+        stanza = text[start : end if end >= 0 else len(text)]
         state = re.search(r"(?m)^Status: (\S+) (\S+) (\S+)", stanza)
         version = re.search(r"(?m)^Version: (\S+)", stanza)
         if state is None or version is None or state[3] == "not-installed":
             continue
         words = "held" if state[1] == "hold" and state[3] == "installed" else state[3]
-        package = _package(name, version[1], words, "dpkg")
         if not kernel or words == "installed":
-            found.append((package, text.count("\n", 0, match.start())))
+            line += text.count("\n", counted, start)
+            counted = start
+            found.append((_package(name, version[1], words, "dpkg"), line))
     return found
+
+
+def _stanzas(text: str, name: str) -> Iterator[int]:
+    """Where the package's stanzas begin: one per architecture."""
+    needle = f"Package: {name}\n"
+    at = text.find(needle)
+    while at >= 0:
+        if at == 0 or text[at - 1] == "\n":
+            yield at
+        at = text.find(needle, at + 1)
 
 
 def parse_dpkg_list(text: str) -> list[tuple[Package, int]]:
@@ -144,11 +161,24 @@ def _with_evidence(package: Package, answer: CommandAnswer, index: int) -> Packa
     )
 
 
+# What a relevant name contains: looked for in the whole listing first, as most machines have none.
+_HINTS = ("nvidia", "cuda", "nvml", "nccl", "cudnn", "cublas", "nvoptix", "datacenter-gpu", "gdr", "nvlsm", "nvlink")
+
+
+def _listed(files: list[str]) -> list[str]:
+    """Names of relevant and of kernel packages in a listing of /var/lib/dpkg/info; empty without any hint."""
+    joined = "\n".join(files)
+    if not any(hint in joined for hint in _HINTS):
+        return []
+    names = dict.fromkeys(name[:-5].split(":", 1)[0] for name in files if name.endswith(".list"))
+    return [name for name in names if is_relevant(name) or _KERNEL.match(name)]
+
+
 def _collect_from_machine(source: Source, found: Collected) -> None:
     info = source.list("/var/lib/dpkg/info")
     if info.status is Status.OK:
         # The listing is quick; the status file of megabytes is only read where it has something to tell.
-        names = {name.removesuffix(".list").split(":", 1)[0] for name in info.names if name.endswith(".list")}
+        names = _listed(info.names)
         if not any(is_relevant(name) for name in names):
             found.set("packages", [], Evidence(source="/var/lib/dpkg/info", text="no NVIDIA package is installed"))
             return
@@ -169,7 +199,7 @@ def _collect_from_machine(source: Source, found: Collected) -> None:
                         )
                     },
                 )
-                for package, index in parse_dpkg_status(status.text)
+                for package, index in parse_dpkg_status(status.text, names)
             ]
             found.set("packages", packages)
         return

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpudoctor.facts import DeviceNode, Evidence
 from gpudoctor.probes.ask import exists, filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.probes.services import service
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, StatAnswer, Status
@@ -30,7 +31,7 @@ LIBRARY_DIRS = (
 )
 WSL_DIR = "/usr/lib/wsl/lib"
 # Libraries that carry the driver's version in their file name. Others of that name (libnvidia-container) have their own versions.
-_LIBRARY = re.compile(
+_LIBRARY = Lazy(
     r"^(libnvidia-ml|libcuda|libnvidia-ptxjitcompiler|libnvidia-nvvm|libcudadebugger|libnvidia-cfg|libnvidia-opencl)\.so\.(\d+\.\d+(?:\.\d+)*)$"
 )
 _SMI_PATHS = (
@@ -120,7 +121,7 @@ def collect_nvidia_smi(source: Source, found: Collected) -> None:
         )
 
 
-_LS_LINE = re.compile(
+_LS_LINE = Lazy(
     r"^\s*(?P<kind>[cb])(?P<bits>[r-][w-][xsS-][r-][w-][xsS-][r-][w-][xtT-])[.+@]?\s+\d+\s+(?P<owner>\S+)\s+(?P<group>\S+)\s+(?P<major>\d+),\s*(?P<minor>\d+)\s.*?(?P<path>/dev/\S+|nvidia\S*)\s*$"
 )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from gpudoctor.probes.lazy import Lazy
+
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4, "p": 1024**5}
-_SIZE = re.compile(r"^(\d+(?:[.,]\d+)?)\s*([kmgtp]?)i?b?$", re.IGNORECASE)
+_SIZE = Lazy(r"^(\d+(?:[.,]\d+)?)\s*([kmgtp]?)i?b?$", re.IGNORECASE)
 
 
 def size_bytes(text: str, unit: str = "") -> int | None:
@@ -173,7 +175,7 @@ def parse_proc_status(status: str, group_file: str | None) -> Identity:
     return Identity(int(uid[1]) == 0 if uid else None, names)
 
 
-_UP = re.compile(r"\bup\s+(.*?)(?:,\s+\d+ users?|,\s+load|$)")
+_UP = Lazy(r"\bup\s+(.*?)(?:,\s+\d+ users?|,\s+load|$)")
 
 
 def parse_uptime(text: str) -> float | None:

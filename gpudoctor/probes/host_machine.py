@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import exists, is_absent, read_text, said
 from gpudoctor.probes.collect import Collected, quote
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
 
@@ -44,7 +45,7 @@ _MACHINES: tuple[tuple[str, str | None, str | None], ...] = (
     (r"nutanix", "kvm", None),
     (r"qemu|\bkvm\b|bochs|red hat.*kvm|proxmox", "kvm", None),
 )
-_HARDWARE = re.compile(
+_HARDWARE = Lazy(
     r"dell|hewlett|\bhp\b|hpe|supermicro|super micro|lenovo|ibm|asus|gigabyte|giga-byte|micro-star|\bmsi\b|asrock|intel|"
     r"nvidia|inspur|quanta|wiwynn|fujitsu|cisco|tyan|huawei|xfusion|acer|razer|system76|foxconn|ingrasys|h3c|sugon|"
     r"to be filled|american megatrends|insyde",

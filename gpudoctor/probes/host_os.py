@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_KEY_VALUE = re.compile(r"^\s*([A-Z][A-Z0-9_]*)=(.*)$")
+from gpudoctor.probes.lazy import Lazy
+
+_KEY_VALUE = Lazy(r"^\s*([A-Z][A-Z0-9_]*)=(.*)$")
 
 _APT = ("ubuntu", "debian", "linuxmint", "pop", "raspbian", "kali", "elementary", "zorin", "neon", "devuan")
 _RPM = (
@@ -89,11 +91,11 @@ class KernelOrigin(NamedTuple):
 
 
 _UBUNTU_FLAVOURS = {"aws": "aws", "azure": "azure", "gcp": "gcp", "gke": "gcp", "oracle": "oci", "ibm": "ibm"}
-_UBUNTU = re.compile(
+_UBUNTU = Lazy(
     r"^\d+\.\d+\.\d+-\d+-(?:(generic|lowlatency|server|virtual|kvm|oem|raspi|realtime|nvidia(?:-\w+)?|gkeop|hwe)"
     r"|(aws|azure|gcp|gke|oracle|ibm)(?:-[\w-]+)?)(?:-64k|-hwe|-edge|-fips|-lowlatency)*$"
 )
-_RHEL = re.compile(r"\.el(\d+)(?:_(\d+))?(?:uek)?\b|\.el(\d+)uek")
+_RHEL = Lazy(r"\.el(\d+)(?:_(\d+))?(?:uek)?\b|\.el(\d+)uek")
 
 
 def origin_of_kernel(release: str | None) -> KernelOrigin:
@@ -157,10 +159,10 @@ def arch_in_release(release: str) -> str | None:
     return next((arch for arch in _ARCHES if release.endswith((f".{arch}", f"-{arch}"))), None)
 
 
-_VERSION_LINE = re.compile(r"^Linux version (\S+)", re.MULTILINE)
-_GCC_OLD = re.compile(r"\bgcc version (\d+(?:\.\d+)+)")
-_GCC_NEW = re.compile(r"\((?:\S*?)?gcc(?:-[\d.]+)?(?:\.\w+)? \([^()]*(?:\([^()]*\)[^()]*)*\) (\d+(?:\.\d+)+)")
-_CLANG = re.compile(r"\bclang version (\d+(?:\.\d+)+)")
+_VERSION_LINE = Lazy(r"^Linux version (\S+)", re.MULTILINE)
+_GCC_OLD = Lazy(r"\bgcc version (\d+(?:\.\d+)+)")
+_GCC_NEW = Lazy(r"\((?:\S*?)?gcc(?:-[\d.]+)?(?:\.\w+)? \([^()]*(?:\([^()]*\)[^()]*)*\) (\d+(?:\.\d+)+)")
+_CLANG = Lazy(r"\bclang version (\d+(?:\.\d+)+)")
 
 
 def kernel_in_version_string(text: str) -> str | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 
 from gpudoctor.facts import Gpu
+from gpudoctor.probes.lazy import Lazy
 
-_BDF = re.compile(r"(?i)^(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?$")
+_BDF = Lazy(r"(?i)^(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?$")
 
 
 def normal_bdf(text: str | None) -> str | None:

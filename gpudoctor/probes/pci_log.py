@@ -8,21 +8,20 @@ import msgspec
 
 from gpudoctor.facts import PciDevice
 from gpudoctor.probes.driver_log import evidence_of
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.sources.answers import Source
 
 _BDF = r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
 # NVRM: The NVIDIA GPU 0000:af:00.0 (PCI ID: 10de:1db5)
-_NAMED = re.compile(
-    rf"NVRM: The NVIDIA (?:GPU|probe routine)\D*?{_BDF}\s*\(PCI ID: (10de:[0-9a-f]{{4}})\)", re.IGNORECASE
-)
+_NAMED = Lazy(rf"NVRM: The NVIDIA (?:GPU|probe routine)\D*?{_BDF}\s*\(PCI ID: (10de:[0-9a-f]{{4}})\)", re.IGNORECASE)
 # NVRM: BAR1 is 0M @ 0x0 (PCI:0000:0a:00.0)
-_NO_BAR = re.compile(rf"NVRM: BAR\d is 0M @ 0x0 \(PCI:{_BDF}\)", re.IGNORECASE)
+_NO_BAR = Lazy(rf"NVRM: BAR\d is 0M @ 0x0 \(PCI:{_BDF}\)", re.IGNORECASE)
 # pci 0000:00:04.0: [10de:20b0] type 00 class 0x030200
-_ENUMERATED = re.compile(rf"pci {_BDF}: \[(10de:[0-9a-f]{{4}})\] type \S+ class 0x(0300|0302|0380)", re.IGNORECASE)
+_ENUMERATED = Lazy(rf"pci {_BDF}: \[(10de:[0-9a-f]{{4}})\] type \S+ class 0x(0300|0302|0380)", re.IGNORECASE)
 # nvidia 0000:01:00.0: enabling device; NVRM: GPU 0000:01:00.0: RmInitAdapter failed!
-_DRIVEN = re.compile(rf"(?:\bnvidia |NVRM: GPU (?:at PCI:)?|nvidia: probe of ){_BDF}[: ]", re.IGNORECASE)
-_QUICK = re.compile(r"NVRM|nvidia|10de:", re.IGNORECASE)
+_DRIVEN = Lazy(rf"(?:\bnvidia |NVRM: GPU (?:at PCI:)?|nvidia: probe of ){_BDF}[: ]", re.IGNORECASE)
+_QUICK = Lazy(r"NVRM|nvidia|10de:", re.IGNORECASE)
 
 
 def devices_in_logs(source: Source) -> list[PciDevice]:

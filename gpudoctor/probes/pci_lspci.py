@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gpudoctor.probes.lazy import Lazy
+
 # Class names of pci.ids that matter here, for output without -nn.
 _CLASS_CODES = {
     "vga compatible controller": "0300",
@@ -25,19 +27,19 @@ _CLASS_CODES = {
 GPU_CLASSES = ("0300", "0302", "0380")
 BRIDGE_CLASSES = ("0680",)  # NVSwitches
 _ADDRESS = r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<device>[0-9a-f]{2})\.(?P<function>[0-7])"
-_HEADER = re.compile(
+_HEADER = Lazy(
     rf"^\s{{0,8}}{_ADDRESS}\s+(?P<class>[A-Z0-9][^:\[]*?)(?:\s\[(?P<code>[0-9a-f]{{4}})\])?: (?P<name>.+?)"
     r"(?: \[(?P<id>[0-9a-f]{4}:[0-9a-f]{4})\])?(?: \(rev (?P<rev>[0-9a-f]{2})\))?(?: \(prog-if [^)]*\))?\s*$",
     re.IGNORECASE,
 )
-_NUMERIC = re.compile(
+_NUMERIC = Lazy(
     rf"^\s{{0,8}}{_ADDRESS}\s+(?:Class )?(?P<code>[0-9a-f]{{4}}): (?P<id>[0-9a-f]{{4}}:[0-9a-f]{{4}})(?: \(rev (?P<rev>[0-9a-f]{{2}})\))?",
     re.IGNORECASE,
 )
-_NAMED_BY_ID = re.compile(r"\bDevice ([0-9a-f]{4})\b", re.IGNORECASE)
-_LINK = re.compile(r"Speed\s+(\d+(?:\.\d+)?|unknown)\s*(?:GT/s)?[^,]*,\s*Width\s+x(\d+)", re.IGNORECASE)
-_REGION = re.compile(r"Region (\d): (?:\[virtual\] )?Memory at (\S+)(.*)")
-_SIZE = re.compile(r"\[size=(\d+)([KMGT]?)\]")
+_NAMED_BY_ID = Lazy(r"\bDevice ([0-9a-f]{4})\b", re.IGNORECASE)
+_LINK = Lazy(r"Speed\s+(\d+(?:\.\d+)?|unknown)\s*(?:GT/s)?[^,]*,\s*Width\s+x(\d+)", re.IGNORECASE)
+_REGION = Lazy(r"Region (\d): (?:\[virtual\] )?Memory at (\S+)(.*)")
+_SIZE = Lazy(r"\[size=(\d+)([KMGT]?)\]")
 _SIZE_MIB = {"": 1 / 1024**2, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 
 

@@ -6,6 +6,7 @@ import re
 
 from gpudoctor.facts import Evidence, PciDevice
 from gpudoctor.probes.ask import is_absent, read_text
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.probes.pci_path import Link, narrowest
 from gpudoctor.sources.answers import Source, Status
 
@@ -14,7 +15,7 @@ DEVICES = "/sys/bus/pci/devices"
 _IORESOURCE_MEM = 0x200
 _IORESOURCE_UNSET = 0x20000000
 _BARS = 6  # lines of `resource` that are the function's own BARs; the ROM, SR-IOV and bridge windows follow
-_BDF = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_BDF = Lazy(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def parse_speed(text: str | None) -> float | None:

@@ -190,7 +190,7 @@ def _collect_podman(source: Source, found: Collected) -> None:
         installed = exists(source, "/usr/bin/podman")
         found.set("podman_installed", installed, Evidence(source="/usr/bin/podman", text="/usr/bin/podman"))
         # Its version matters for CDI only, and starting it takes longer than all of this.
-        if not installed or not (found.get("toolkit_installed") or exists(source, "/dev/nvidiactl")):
+        if not installed or not (found.get("toolkit_installed") or exists(source, "/proc/driver/nvidia")):
             return
     answer = source.run("podman", "--version")
     match = re.search(r"podman version (\d+\.\d+\S*)", answer.stdout) if said(answer) else None

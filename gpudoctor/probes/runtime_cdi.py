@@ -10,6 +10,7 @@ import msgspec
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import is_machine, said
 from gpudoctor.probes.collect import Collected, quote
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
 
@@ -25,10 +26,10 @@ class Specification(NamedTuple):
     paths: list[str]
 
 
-_KIND = re.compile(r'(?m)^\s*(?:- )?"?kind"?\s*:\s*"?([\w.-]+/[\w.-]+)"?')
-_NAME = re.compile(r'(?m)^\s*(?:-\s+)?(?:\{\s*)?"?name"?\s*:\s*"?([\w.:-]+)"?')
-_HOST_PATH = re.compile(r'"?hostPath"?\s*:\s*"?(/[^"\s,}]+)"?')
-_NODE = re.compile(r'"?path"?\s*:\s*"?(/dev/[^"\s,}]+)"?')
+_KIND = Lazy(r'(?m)^\s*(?:- )?"?kind"?\s*:\s*"?([\w.-]+/[\w.-]+)"?')
+_NAME = Lazy(r'(?m)^\s*(?:-\s+)?(?:\{\s*)?"?name"?\s*:\s*"?([\w.:-]+)"?')
+_HOST_PATH = Lazy(r'"?hostPath"?\s*:\s*"?(/[^"\s,}]+)"?')
+_NODE = Lazy(r'"?path"?\s*:\s*"?(/dev/[^"\s,}]+)"?')
 
 
 def parse_specification(text: str) -> Specification:

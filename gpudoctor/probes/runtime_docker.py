@@ -10,6 +10,7 @@ import msgspec
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import exists, filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
+from gpudoctor.probes.lazy import Lazy
 from gpudoctor.probes.services import Service, service, started_at
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
@@ -24,7 +25,7 @@ _BINARIES = (
     "/usr/local/bin/docker",
     "/snap/bin/docker",
 )
-_NO_DAEMON = re.compile(
+_NO_DAEMON = Lazy(
     r"Cannot connect to the Docker daemon|failed to connect to the docker API|Is the docker daemon running",
     re.IGNORECASE,
 )

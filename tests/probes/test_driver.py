@@ -305,7 +305,17 @@ End-Date: 2024-11-20  06:13:10
 
 def test_an_upgrade_that_the_loaded_module_does_not_have_yet():
     files = {
-        "/var/lib/dpkg/info/nvidia-driver-535.list": "",
+        **{
+            f"/var/lib/dpkg/info/{name}.list": ""
+            for name in (
+                "bash",
+                "libnvidia-compute-535:amd64",
+                "nvidia-container-toolkit",
+                "nvidia-dkms-535",
+                "nvidia-driver-470",
+                "nvidia-driver-535",
+            )
+        },
         "/var/lib/dpkg/status": STATUS,
         "/var/log/apt/history.log": HISTORY,
         "/proc/driver/nvidia/version": PROPRIETARY,
