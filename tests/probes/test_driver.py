@@ -430,7 +430,7 @@ def test_packages_asked_for_by_name_say_nothing_of_the_driver():
 )
 def test_histories_of_each_manager(path, text, expected):
     facts = driver.probe(
-        machine({path: text, "/var/lib/dpkg/info/nvidia-smi.list": "", "/var/lib/dpkg/status": STATUS})
+        machine({path: text, "/var/lib/dpkg/info/nvidia-driver-535.list": "", "/var/lib/dpkg/status": STATUS})
     )
     assert [(e.action, e.package, e.old_version, e.new_version) for e in facts.package_history] == [expected]
 
