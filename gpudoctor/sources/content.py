@@ -132,6 +132,7 @@ class _Zstd(io.RawIOBase):
         program = shutil.which("zstd")
         if program is None:
             raise OSError("compressed with zstd: unpack it first")
+        os.lseek(raw.fileno(), 0, os.SEEK_SET)  # the child reads the file itself, not what is buffered here
         self._child = subprocess.Popen(
             [program, "-dcq"], stdin=raw, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         )
@@ -169,7 +170,8 @@ def encoding(head: bytes) -> str | None:
     for bom, name in _BOMS:
         if head.startswith(bom):
             return name
-    if head[1:400:2].count(0) > len(head[1:400:2]) * 0.6:
+    odd_bytes, even_bytes = head[1:400:2], head[:400:2]
+    if odd_bytes.count(0) > len(odd_bytes) * 0.6 and even_bytes.count(0) * 10 < len(even_bytes):
         return "utf-16-le"  # Windows' redirection without a byte order mark
     if head.count(0) > len(head) // 100 + (1 if len(head) < 200 else 0):
         return None

@@ -125,8 +125,6 @@ def _answers(section: Section) -> Found:
     is_file = _FILE.match(heading)
     if is_file is not None:
         return _file_answers(is_file["path"], is_file["gone"] is not None, section)
-    if _OLD_FILE.match(heading):
-        return file(_plain(heading), section.text, lines=section.numbers)
     if heading.startswith("dmesg:"):
         text = section.text.strip("\n")
         lead = len(section.text) - len(section.text.lstrip("\n"))
@@ -139,6 +137,8 @@ def _answers(section: Section) -> Found:
         return _scanned(section)
     if _GREPPED_PARAMETER.match(heading):
         return _parameters([heading, *section.lines])
+    if _OLD_FILE.match(heading):
+        return file(_plain(heading), section.text, lines=section.numbers)
     match = _COMMAND.match(heading)
     return _command_answers(match["tool"], match["rest"].split(), section) if match else {}
 
