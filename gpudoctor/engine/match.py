@@ -78,6 +78,8 @@ def match(loaded: LoadedRule, machine: Machine) -> Outcome:
         fired += _over_items(loaded, machine, known)
     if symptom.messages:
         found = machine.find(loaded, symptom.messages)
+        if not all(machine.find(loaded, [also]) for also in symptom.beside or []):
+            found = []
         if symptom.when is None:  # otherwise the facts decide; a text without the message proves nothing
             known.append(bool(found) if machine.texts.any else None)
         _add_messages(loaded, machine, fired, found)

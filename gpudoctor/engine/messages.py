@@ -78,7 +78,7 @@ def options() -> Any:
 
 def rule_messages(rule: Rule) -> list[Message]:
     """Every message of a rule: its symptom's and its clues'."""
-    found = list(rule.symptom.messages or [])
+    found = [*(rule.symptom.messages or []), *(rule.symptom.beside or [])]
     for cause in rule.causes:
         for clue in [*cause.supports, *cause.against]:
             found += clue.message or []

@@ -61,6 +61,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     when: str | None = None
     messages: list[Message] | None = None
     unless: str | None = None
+    beside: list[Message] | None = None  # `messages` count only where each of these occurs in some text as well
     each: str | None = None
     subject: str | None = None  # template; default: "node", or the item's own name
 

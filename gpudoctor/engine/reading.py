@@ -97,8 +97,9 @@ def _with_message_lists(data: dict[str, Any]) -> dict[str, Any]:
         return one | lists
 
     symptom = data.get("symptom")
-    if isinstance(symptom, dict) and "messages" in symptom:
-        data = data | {"symptom": symptom | {"messages": message_list(symptom["messages"])}}
+    if isinstance(symptom, dict):
+        lists = {name: message_list(symptom[name]) for name in ("messages", "beside") if name in symptom}
+        data = data | {"symptom": symptom | lists}
     if isinstance(data.get("causes"), list):
         data = data | {"causes": [cause(c) for c in data["causes"]]}
     return data
@@ -196,8 +197,9 @@ def _re2_words(error: Exception) -> str:
 
 
 def _patterns(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], str, list[str]]]:
-    for i, message in enumerate(rule.symptom.messages or []):
-        yield ("symptom", "messages", i), message.pattern, message.within or []
+    for name in ("messages", "beside"):
+        for i, message in enumerate(getattr(rule.symptom, name) or []):
+            yield ("symptom", name, i), message.pattern, message.within or []
     for i, cause in enumerate(rule.causes):
         for kind in ("supports", "against"):
             for j, clue in enumerate(getattr(cause, kind)):
