@@ -41,9 +41,9 @@ def _answers(lines: list[Line]) -> Answers:
     own = [answers_of(block) for block in found]
     for known_by_command in own:
         answers.merge(known_by_command)
-    session = values.python_session(found)
+    session = values.python_session(found, own)
     if session is not None:
-        answers.add(session)
+        answers.commands[session.argv] = session
     for block, known_by_command in zip(found, own, strict=True):
         programs = {argv[0] for argv in known_by_command.commands}
         if block.container or programs & _ELSEWHERE:

@@ -81,7 +81,7 @@ def joined(lines: list[Line]) -> list[Line]:
     result: list[Line] = []
     grows = False
     for line in lines:
-        if grows and not _STARTS_ANEW.match(line.text) and not _TABLE_EDGE.search(line.text):
+        if grows and _goes_on(lines[line.number - 2].text, line.text):
             before = result.pop()
             # Trailing blanks are lost in copying, so a line one short of the width broke at a space.
             gap = " " if len(lines[line.number - 2].text) < width else ""
@@ -92,11 +92,18 @@ def joined(lines: list[Line]) -> list[Line]:
     return result
 
 
+def _goes_on(before: str, line: str) -> bool:
+    """Whether `line` can be the rest of `before`. Lines that begin alike are entries of a log."""
+    if _STARTS_ANEW.match(line) or _TABLE_EDGE.search(line) or before[:6] == line[:6]:
+        return False
+    return not (before.endswith((".", ":", ";")) and line[:1].isupper())
+
+
 def _terminal_width(lines: list[Line]) -> int | None:
     lengths = Counter(len(line.text) for line in lines if not _TABLE_EDGE.search(line.text))
     longest = max(lengths, default=0)
     if not 60 <= longest <= 250:
         return None
-    full = lengths[longest]
+    full = lengths[longest] + lengths[longest - 1]  # a blank at the end is lost in copying
     # One line at the maximum proves nothing, unless it is a usual width.
-    return longest if full >= 3 or (full >= 1 and longest in (80, 100, 120, 132)) else None
+    return longest if full >= 3 or (longest in (80, 100, 120, 132)) else None

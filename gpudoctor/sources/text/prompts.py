@@ -15,7 +15,7 @@ _CERTAIN = tuple(
     re.compile(pattern)
     for pattern in (
         rf"^{_CLOCK}{_ENVIRONMENTS}(?P<user>[\w.-]+)@(?P<host>[\w.-]+)[: ][^#$%>❯|=]{{0,100}}?\s?[#$%❯](?:\s+|(?=[a-z])){_WORD}$",
-        rf"^{_CLOCK}{_ENVIRONMENTS}(?P<user>[\w.-]+)@(?P<host>[\w.-]+):[~/][^#$%>❯|=]{{0,100}}>\s*{_WORD}$",
+        rf"^{_CLOCK}{_ENVIRONMENTS}(?P<user>[\w.-]+)@(?P<host>[\w.-]+)[: ][~/][^#$%>❯|=]{{0,100}}>\s*{_WORD}$",
         rf"^{_ENVIRONMENTS}\[(?P<user>[\w.-]+)@(?P<host>[\w.-]+)[^\]]{{0,100}}\]\s?[#$%]\s*{_WORD}$",
         rf"^{_ENVIRONMENTS}(?:sh|bash|ash|zsh|dash)-[\d.]+[#$]\s*{_WORD}$",
         rf"^{_ENVIRONMENTS}(?P<host>[A-Za-z][\w.-]*):[~/][\w./~-]*\s?[#$]\s+{_WORD}$",
@@ -51,7 +51,7 @@ _BARE = re.compile(
 )
 # Most lines have none of a prompt's signs near their beginning and do not begin as a bare command does.
 _MAYBE = re.compile(
-    r"^[^|]{0,160}?[$#%>❯➜λ»`]|^\+|^In \[|^\s{0,3}(?:[-*] |\d+[.)] )?(?:[Oo]utput |[Rr]esult |[\"'])?(?:sudo |nvidia-|ls|dmesg|uname|dkms|mok|mod|ld|nvcc|gcc|journal"
+    r"^[^|]{0,160}?[$#%>❯➜λ»`*]|^\+|^In \[|^\s{0,3}(?:[-*] |\d+[.)] )?(?:[Oo]utput |[Rr]esult |[\"'])?(?:sudo |nvidia-|ls|dmesg|uname|dkms|mok|mod|ld|nvcc|gcc|journal"
     r"|cat |docker|system|pip|dpkg|rpm|env|free|df|ulimit|ip |ib|sinfo|scontrol|kubectl|snap)"
 )
 _CONTAINER_HOST = re.compile(r"[0-9a-f]{12}")

@@ -151,8 +151,15 @@ def _ls(args: Argv) -> Meaning | None:
     return None
 
 
+_KUBECTL_VALUES = frozenset(
+    {"-n", "--namespace", "-o", "--output", "-c", "-l", "--selector", "--context", "--kubeconfig", "-f"}
+)
+
+
 def _kubectl(args: Argv) -> Meaning | None:
-    words = [a for a in args if not a.startswith("-")]
+    words = [
+        a for i, a in enumerate(args) if not a.startswith("-") and (i == 0 or args[i - 1] not in _KUBECTL_VALUES)
+    ]
     kind = words[1].split("/")[0] if len(words) > 1 else ""
     if words[:1] == ["describe"] and kind in ("node", "nodes", "no"):
         return Meaning((known.KUBECTL_DESCRIBE_NODE,))

@@ -142,20 +142,22 @@ def _query(answers: Answers, invocation: Invocation, lines: list[Line], prompt: 
     return _put(answers, known.NVIDIA_SMI_QUERY_GPU, shown, partial=partial)
 
 
-def python_session(blocks: list[Block]) -> CommandAnswer | None:
-    """All pasted Python as one answer: `>>> code` lines, each with what it printed."""
+def python_session(blocks: list[Block], own: list[Answers]) -> CommandAnswer | None:
+    """All pasted Python as one answer, `python -c` included: `>>> code` lines, each with what it printed."""
     lines: list[Line] = []
-    for block in blocks:
-        if block.python and block.line is not None:
-            code = (block.command or "").split("\n")
+    for block, answers in zip(blocks, own, strict=True):
+        checked = answers.commands.get(known.TORCH_CHECK)
+        if checked is not None:
             lines += [
-                Line(block.line.number, f">>> {code[0]}"),
-                *(Line(block.line.number, f"... {more}") for more in code[1:]),
+                Line(*pair) for pair in zip(checked.line_numbers or [], checked.stdout.split("\n"), strict=False)
             ]
+        elif block.python and block.line is not None:
+            code = (block.command or "").split("\n")
+            lines.append(Line(block.line.number, f">>> {code[0]}"))
+            lines += [Line(block.line.number, f"... {more}") for more in code[1:]]
             lines += block.trimmed()
     if not any(_ASKS_FRAMEWORK.search(line.text) for line in lines):
         return None
     text = "\n".join(line.text for line in lines)
-    return CommandAnswer(
-        argv=known.TORCH_CHECK, status=Status.OK, stdout=text, line_numbers=[line.number for line in lines]
-    )
+    numbers = [line.number for line in lines]
+    return CommandAnswer(argv=known.TORCH_CHECK, status=Status.OK, stdout=text, line_numbers=numbers)
