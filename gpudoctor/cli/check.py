@@ -32,10 +32,13 @@ def check(
     """
     from gpudoctor.cli.expect import read_expectation
     from gpudoctor.cli.output import one_of, severity
-    from gpudoctor.cli.pipeline import PROFILES, Request, open_source
+    from gpudoctor.cli.pipeline import PROFILES, Request, open_evidence, open_machine
     from gpudoctor.cli.reporting import Reporting, report_on
-    from gpudoctor.engine.load import load_rules
+    from gpudoctor.errors import GpudoctorError
     from gpudoctor.render import FORMATS
+
+    if paths and root:
+        raise GpudoctorError("--from and --root exclude each other", "--root is for the live machine")
 
     reporting = Reporting(
         format=one_of("--format", format, tuple(FORMATS)),
@@ -50,5 +53,9 @@ def check(
         expectation=read_expectation(expect) if expect else None,
         deadline_seconds=deadline,
     )
+    machine = None if paths else open_machine(root, request.areas)
+
+    from gpudoctor.engine.load import load_rules  # after the machine was asked: this takes as long as its answers
+
     ruleset = load_rules(rules or [])
-    report_on(open_source(paths or [], root, ruleset), ruleset, request, reporting)
+    report_on(machine or open_evidence(paths or [], ruleset), ruleset, request, reporting)

@@ -31,11 +31,11 @@ def demo(
         raise GpudoctorError(f"no scenario {scenario}", f"one of {', '.join(SCENARIOS)}")
 
     from gpudoctor.cli.output import one_of
-    from gpudoctor.cli.pipeline import Request, open_source
+    from gpudoctor.cli.pipeline import Request, open_evidence
     from gpudoctor.cli.reporting import Reporting, report_on
     from gpudoctor.engine.load import load_rules
     from gpudoctor.render import FORMATS
 
     reporting = Reporting(format=one_of("--format", format, tuple(FORMATS)), output=output, verbose=verbose)
     ruleset = load_rules()
-    report_on(open_source([path_of(scenario)], None, ruleset), ruleset, Request(), reporting)
+    report_on(open_evidence([path_of(scenario)], ruleset), ruleset, Request(), reporting)

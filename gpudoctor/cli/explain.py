@@ -83,19 +83,19 @@ def _rule_page(texts: list[str] | None, ruleset: RuleSet, reporting: Reporting) 
 
 
 def _source(texts: list[str], paths: list[Path], ruleset: RuleSet) -> Source:
-    from gpudoctor.cli.pipeline import open_source
+    from gpudoctor.cli.pipeline import open_evidence
     from gpudoctor.errors import GpudoctorError
     from gpudoctor.sources import open_text
 
     if paths and texts:
         raise GpudoctorError("give a text or --from, not both")
     if paths:
-        return open_source(paths, None, ruleset)
+        return open_evidence(paths, ruleset)
     if texts in ([], ["-"]):
         return _from_stdin(ruleset)
     files = [Path(text) for text in texts if _is_path(text)]
     if len(files) == len(texts):
-        return open_source(files, None, ruleset)
+        return open_evidence(files, ruleset)
     if len(texts) == 1 and _RULE_ID.fullmatch(texts[0]) and texts[0].split("/")[0] in _areas(ruleset):
         raise GpudoctorError(f"no rule {texts[0]}", f"`gpudoctor rules list {texts[0].split('/')[0]}` lists them")
     if len(texts) == 1 and _LIKE_A_FILE.fullmatch(texts[0]):
@@ -131,11 +131,11 @@ def _through_file(start: bytes, ruleset: RuleSet) -> Source:
     import shutil
     import tempfile
 
-    from gpudoctor.cli.pipeline import open_source
+    from gpudoctor.cli.pipeline import open_evidence
 
     with tempfile.TemporaryDirectory(prefix="gpudoctor-") as directory:
         path = Path(directory) / "standard-input"
         with path.open("wb") as file:
             file.write(start)
             shutil.copyfileobj(sys.stdin.buffer, file)
-        return open_source([path], None, ruleset)
+        return open_evidence([path], ruleset)

@@ -25,13 +25,14 @@ def facts(
 ) -> None:
     """Show the facts that rules see. JSON has every group and field; null means: not known."""
     from gpudoctor.cli.output import one_of, write
-    from gpudoctor.cli.pipeline import Request, gather, open_source
+    from gpudoctor.cli.pipeline import Request, gather, open_evidence, open_machine
     from gpudoctor.engine.load import load_rules
     from gpudoctor.facts import plain
 
     one_of("--format", format, ("text", "json"))
-    source = open_source(paths or [], root, load_rules() if paths else None)
-    known, _ = gather(source, Request(areas=set(areas) if areas else None, deadline_seconds=deadline))
+    wanted = set(areas) if areas else None
+    source = open_evidence(paths, load_rules()) if paths else open_machine(root, wanted)
+    known, _ = gather(source, Request(areas=wanted, deadline_seconds=deadline))
     write(_json(plain(known)) if format == "json" else _text(plain(known)), output)
 
 

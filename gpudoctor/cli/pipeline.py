@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpudoctor.sources import Source
 
 _LONGEST_SECONDS = 86_400.0
+_AHEAD_SECONDS = 12.0  # as the probes that ask the same allow
 PROFILES = ("host", "container", "training", "ci")
 
 
@@ -32,24 +33,26 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     deadline_seconds: float = 30.0
 
 
-def open_source(paths: Sequence[Path], root: str | None, rules: RuleSet | None) -> Source:
-    """The evidence: the given files, else this machine."""
-    from gpudoctor.sources import open_live, open_paths
-
-    if not paths:
-        return open_live(root)
-    if root:
-        raise GpudoctorError("--from and --root exclude each other", "--root is for the live machine")
-    return open_paths(list(paths), _pattern(rules))
-
-
-def _pattern(rules: RuleSet | None) -> Any:
-    """What huge logs are thinned with: a line without any message of any rule can be left out."""
-    if rules is None:
-        return None
+def open_evidence(paths: Sequence[Path], rules: RuleSet) -> Source:
+    """A recording, or files from a ticket. Huge logs are thinned: a line without any message of any rule is left out."""
     from gpudoctor.engine.messages import interesting
+    from gpudoctor.sources import open_paths
 
-    return interesting(rules.rules.values())
+    return open_paths(list(paths), interesting(rules.rules.values()))
+
+
+def open_machine(root: str | None, areas: set[str] | None = None) -> Source:
+    """This machine. The slow commands are asked at once, so that they run while the rest is still being loaded."""
+    import threading
+
+    from gpudoctor.sources import open_live
+    from gpudoctor.sources.requests import NVIDIA_SMI, WORKER_NVML
+
+    source = open_live(root)
+    for argv in () if areas else (WORKER_NVML, NVIDIA_SMI):
+        # The probes ask the same again and get, or wait for, this answer.
+        threading.Thread(target=source.run, args=argv, kwargs={"timeout": _AHEAD_SECONDS}, daemon=True).start()
+    return source
 
 
 def gather(source: Source, request: Request) -> tuple[Facts, list[ProbeRun]]:

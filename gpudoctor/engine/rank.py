@@ -125,11 +125,12 @@ def _linked(
     if any(c.weight == Weight.DECISIVE for c in against):
         return None
     advice = _first_steps(other, fired, machine)
+    title = machine.fill(fired, cause.title or other.title)
     if outcome.fires is None and advice and advice[0].run:
-        checks.append(NextCheck(say=f"{other.title}?", run=advice[0].run, why=advice[0].say))
+        checks.append(NextCheck(say=f"{title}?", run=advice[0].run, why=advice[0].say))
     ranked = RankedCause(
         id=rule_id.replace("/", "-"),
-        title=machine.fill(fired, cause.title or other.title),
+        title=title,
         standing=Standing.LIKELY if outcome.fires else Standing.POSSIBLE,
         held=held,
         against=against,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -93,7 +94,8 @@ def _is_blind(run: ProbeRun) -> bool:
 
 
 def _why(run: ProbeRun) -> str:
-    return "; ".join(dict.fromkeys(run.problems)) or _STATES.get(run.state, str(run.state))
+    told = (re.sub(r"^(\S+): (?=\1: )", "", problem) for problem in run.problems)  # "dmesg: dmesg: read failed"
+    return "; ".join(dict.fromkeys(told)) or _STATES.get(run.state, str(run.state))
 
 
 def _todo(run: ProbeRun, live: bool) -> str:
@@ -150,9 +152,11 @@ def consequences(finding: Finding) -> Iterator[Finding]:
 def headline(finding: Finding) -> str:
     """The title, led by the subject where the title does not name it."""
     subject = finding.subject
-    if subject in ("", "node") or subject.split(" ", 1)[-1].lower() in finding.title.lower():
+    if subject in ("", "node"):
         return finding.title
-    return f"{subject}: {finding.title}"
+    name = subject.split(" ", 1)[-1].lower()
+    named = {name, name.removesuffix(".0")}  # the kernel log names GPUs without the function, 0000:3b:00
+    return finding.title if any(word in finding.title.lower() for word in named) else f"{subject}: {finding.title}"
 
 
 def standing_causes(finding: Finding) -> list[RankedCause]:
