@@ -97,7 +97,10 @@ def detect(source: Source) -> Detection:
     marker = exists(source, "/.dockerenv")
     if marker:
         host_view = kernel_threads and not own_processes
-        if not host_view or (overlay and _has_initial(source, "cgroup") is False):
+        first_cgroup = _has_initial(source, "cgroup")
+        # Docker gives a layered root, and on cgroup v2 a cgroup namespace; where it shares the host's, its paths name it.
+        likely = overlay and first_cgroup is False if host_view else overlay or first_cgroup is not True
+        if likely:
             return Detection(True, "docker", Evidence(source="/.dockerenv", text="/.dockerenv exists"))
     if overlay and own_processes and root is not None:
         return Detection(True, "oci", quote(mounts, root[1]))

@@ -52,6 +52,14 @@ LIB = "/usr/lib/x86_64-linux-gnu"
         ({"/proc/1/environ": "container=lxc\0PATH=/bin\0"}, INNER_LINKS, {}, True, "lxc"),
         ({}, INNER_LINKS, {"container": "podman"}, True, "podman"),
         ({"/proc/self/mounts": OVERLAY}, INNER_LINKS, {}, True, "oci"),
+        # The same stray file, seen from a PID namespace of that host.
+        (
+            {"/.dockerenv": "", "/proc/self/mounts": "/dev/sda1 / ext4 rw 0 0\n"},
+            {**INNER_LINKS, "/proc/self/ns/cgroup": "cgroup:[4026531835]"},
+            {},
+            False,
+            None,
+        ),
         # A namespace alone (unshare, bwrap) is no container.
         ({"/proc/self/mounts": "/dev/sda1 / ext4 rw 0 0\n"}, INNER_LINKS, {}, False, None),
         ({"/.singularity.d/env.sh": ""}, HOST_LINKS, {}, True, "apptainer"),
