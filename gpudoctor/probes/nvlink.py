@@ -25,7 +25,7 @@ _COUNTERS = {"replay errors": "replay_errors", "recovery errors": "recovery_erro
 def parse_nvlink(text: str, source: str = SOURCE) -> list[Gpu] | None:
     """GPUs with their `nvlinks`; None when the text shows no link."""
     gpus: list[tuple[dict[str, Any], dict[int, dict[str, Any]]]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if match := _GPU.match(line):
             head = {
                 "index": int(match["index"]),

@@ -16,7 +16,8 @@ from gpudoctor.probes.throttle import reason_of_label
 
 SOURCE = "nvidia-smi --query-gpu"
 _LIST_ROW = re.compile(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>[^)]*)\))?\s*$")
-_LIST_REFUSED = re.compile(r"^\s*Unable to determine the .* for (?:the )?gpu.*?: (?P<words>[^.:]+)", re.IGNORECASE)
+# The program prints a number's bytes where the GPU's name should be.
+_LIST_REFUSED = re.compile(r"^\s*Unable to determine the .* for (?:the )?gpu(?:.*: (?P<words>[^.:]+))?", re.IGNORECASE)
 _LIST_MIG = re.compile(r"^\s+MIG .*Device\s+\d+: \(UUID: ")
 # "--query-gpu=a,b" or "--query-gpu a,b", in the command as it was typed.
 _TYPED = re.compile(r"--query-gpu[= ]([\w.,]+)")
@@ -109,7 +110,7 @@ def parse_query(text: str, command: str = "", source: str = SOURCE) -> SmiReport
     """Rows of a query. The columns come from the header or, without one, from the command as it was typed."""
     rows = [
         (number, [cell.strip() for cell in cells])
-        for number, line in enumerate(text.splitlines(), 1)
+        for number, line in enumerate(text.split("\n"), 1)
         for cells in csv.reader([line.strip()], skipinitialspace=True)
         if line.strip()
     ]
@@ -205,7 +206,7 @@ def _gpu(row: dict[str, str], place: int | None, quoted: Evidence) -> Gpu:
 def parse_list(text: str, source: str = "nvidia-smi -L") -> SmiReport:
     """`nvidia-smi -L`: index, name and UUID, and how many MIG devices each has."""
     gpus: list[Gpu] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         quoted = Evidence(source=source, line=number, text=line.strip())
         if match := _LIST_ROW.match(line):
             gpu = Gpu(
@@ -217,7 +218,7 @@ def parse_list(text: str, source: str = "nvidia-smi -L") -> SmiReport:
             gpus.append(gpu)
         elif match := _LIST_REFUSED.match(line):
             # it stands where the GPU's line would
-            gpus.append(refused_gpu(len(gpus), values.fault_of(match["words"]) or "UNKNOWN", quoted))
+            gpus.append(refused_gpu(len(gpus), values.fault_of(match["words"] or "") or "UNKNOWN", quoted))
         elif gpus and _LIST_MIG.match(line):
             gpus[-1] = msgspec.structs.replace(gpus[-1], mig_devices=(gpus[-1].mig_devices or 0) + 1)
     return SmiReport(gpus=gpus or None)

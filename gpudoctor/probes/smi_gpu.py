@@ -106,6 +106,7 @@ def finish(index: int | None, known: dict[str, Any], errors: dict[str, str], evi
         evidence.setdefault("errors", evidence.get(first, Evidence(source="nvidia-smi")))
     if "GPU_IS_LOST" in faults:
         known["lost"] = True
+        known["processes"] = None  # an empty list of a GPU that does not answer says nothing
         evidence["lost"] = evidence[next(name for name, fault in errors.items() if fault == "GPU_IS_LOST")]
     elif known:
         known.setdefault("lost", False)
@@ -185,7 +186,7 @@ def _add_fabric_health(leaves: dict[str, Node], known: dict[str, Any], note: Any
     for tag, label, good in _HEALTH:
         leaf = leaves.get(f"fabric/health/{tag}") or leaves.get(f"fabric/health/{label}")
         word = values.plain(leaf.value) if leaf else "n/a"
-        if leaf is None or word == "n/a":
+        if leaf is None or not values.is_value(leaf.value) and word != "none":
             continue
         quoted = quoted or leaf
         if word not in good:

@@ -41,7 +41,7 @@ _MIG_ROW = re.compile(r"^(?P<gpu>\d+)\s+(?:\d+|N/A)\s+(?:\d+|N/A)\s+\d+$")
 def parse_table(text: str, source: str = SOURCE) -> SmiReport:
     """The facts of the table. Damaged rows give what can still be read."""
     reader = _Reader(source)
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         reader.read(number, line)
     return reader.report()
 

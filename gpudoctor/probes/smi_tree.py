@@ -37,7 +37,7 @@ def parse_q(text: str) -> Node:
     Structure comes from indentation. Text that lost it (a chat paste) is read with the last heading as parent.
     """
     root = Node(name="")
-    lines = text.splitlines()
+    lines = text.split("\n")
     bodies = [line for line in lines if line.strip() and ":" in line]
     flat = bool(bodies) and not any(line[:1] in " \t" for line in bodies)
     stack: list[tuple[int, Node]] = [(-1, root)]
@@ -99,7 +99,7 @@ def parse_xml(text: str) -> Node:
         start = text.find("<gpu")
     if start < 0:
         return root
-    lines = text.splitlines()
+    lines = text.split("\n")
     skipped = text.count("\n", 0, start)
     stack = [root]
     count = 0

@@ -38,7 +38,7 @@ def probe(source: Source) -> Topology | None:
 
 def parse_topology(text: str, source: str = "nvidia-smi topo -m") -> Topology | None:
     """The matrix; None where there is none. Rows that are missing leave only their pairs with one another unknown."""
-    lines = [_ESCAPES.sub("", line).rstrip() for line in text.splitlines()]
+    lines = [_ESCAPES.sub("", line).rstrip() for line in text.split("\n")]
     head = next((place for place, line in enumerate(lines) if _is_head(line)), None)
     columns = _columns_of_rows(lines) if head is None else _devices(lines[head])
     if not columns:

@@ -31,15 +31,15 @@ class _MemoryV2(ctypes.Structure):
 
 def memory(nvml: Library, handle: Any) -> tuple[Any, ...]:
     """Total, used and reserved. The first version of the call counts what the driver reserves as used."""
-    memory = _MemoryV2(version=ctypes.sizeof(_MemoryV2) | 2 << 24)
+    info = _MemoryV2(version=ctypes.sizeof(_MemoryV2) | 2 << 24)
     try:
-        nvml.call("nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(memory))
+        nvml.call("nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(info))
     except NvmlCode as error:
         if error.code not in (FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH):
             raise
         old = nvml.ask("nvmlDeviceGetMemoryInfo", handle)
         return int(old.total) // _MIB, int(old.used) // _MIB, None
-    return memory.total // _MIB, memory.used // _MIB, memory.reserved // _MIB
+    return info.total // _MIB, info.used // _MIB, info.reserved // _MIB
 
 
 def bar1(nvml: Library, handle: Any) -> tuple[Any, ...]:
