@@ -138,7 +138,8 @@ class LiveSource:
         return answer
 
     def env(self, name: str) -> str | None:
-        return os.environ.get(name) if is_gpu_related(name) else None
+        """With `root`, this process's variables say nothing of the host: its container must not pass for it."""
+        return os.environ.get(name) if self.root is None and is_gpu_related(name) else None
 
     def environment(self) -> dict[str, str] | None:
         return gpu_related(os.environ)
