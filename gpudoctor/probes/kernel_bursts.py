@@ -65,7 +65,9 @@ def _unique(scans: Sequence[Scan]) -> list[tuple[str, Event]]:
                 if key in exact:
                     continue
                 exact.add(key)
-            struck = [seen for seen in earlier if seen.strikes(event)]  # in every log that has it, not only in the first
+            struck = [
+                seen for seen in earlier if seen.strikes(event)
+            ]  # in every log that has it, not only in the first
             if not struck:
                 kept.append((scan.source, event))
         earlier.append(_Seen(scan))

@@ -19,6 +19,7 @@ NAME = "kernel_log"
 GROUP = "kernel"
 TIMEOUT_SECONDS = 8.0
 LOG_FILES = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog")
+_MANY_BOOTS = (" ".join(SYSLOG), *LOG_FILES)
 _SAVED_DMESG = ("/var/log/dmesg",)
 _PSTORE = ("/sys/fs/pstore", "/var/lib/systemd/pstore")
 # Earlier boots, as bug reports hold them.
@@ -35,6 +36,8 @@ class _Log:
         self.text = answer.stdout if isinstance(answer, CommandAnswer) else answer.text
         self.source = answer.request if isinstance(answer, CommandAnswer) else answer.path
         self.filtered_by = answer.filtered_by
+        if self.filtered_by is not None and self.source in _MANY_BOOTS:
+            boot = None  # the last line that passed may be older than the last boot
         self.cut = answer.truncated
         self.is_thinned = answer.line_numbers is not None and not _is_run(answer.line_numbers)
         self.is_ring = is_command and answer.argv == DMESG if isinstance(answer, CommandAnswer) else False
@@ -100,7 +103,7 @@ def _live(source: Source) -> list[_Log]:
         logs += [journal] if journal else []
     if not logs:
         for path in LOG_FILES:
-            log = _file(source, path, None, now)
+            log = _file(source, path, 0, now)
             if log is not None:
                 logs.append(log)
                 break
@@ -112,8 +115,8 @@ def _stored(source: Source) -> list[_Log]:
     now = source.now() if source.kind == "recording" else None
     found: list[_Log | None] = [_command(source, DMESG, 0, now), _command(source, JOURNAL_KERNEL, 0, now)]
     found += [_command(source, request, -number, now) for number, request in enumerate(_EARLIER, 1)]
-    found += [_command(source, SYSLOG, None, now)]
-    found += [_file(source, path, None, now) for path in (*_SAVED_DMESG, *LOG_FILES)]
+    found += [_command(source, SYSLOG, 0, now)]
+    found += [_file(source, path, 0, now) for path in (*_SAVED_DMESG, *LOG_FILES)]
     return [log for log in found if log is not None] + _pstore(source, now)
 
 

@@ -197,9 +197,12 @@ class _Walker:
         last = self.segment
         for event in self.events:
             known = self.headings.get(event.segment)
-            event.boot = (
-                known if known is not None else None if self.boot is None else self.boot + event.segment - last
-            )
+            if known is not None:
+                event.boot = known
+            elif self.boot is not None:
+                event.boot = self.boot + event.segment - last
+            else:  # which boot the last one is, is not known; those before it are past all the same
+                event.boot = event.segment - last or None
 
 
 @lru_cache(maxsize=4096)

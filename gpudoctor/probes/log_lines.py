@@ -91,7 +91,7 @@ def _iso(text: str) -> str | None:
 
 def _civil(year: int, month: str, day: str, clock: str) -> str | None:
     number = _MONTHS.get(month)
-    return f"{year:04d}-{number:02d}-{int(day):02d}T{clock}" if number else None
+    return _iso(f"{year:04d}-{number:02d}-{int(day):02d}T{clock}") if number else None
 
 
 def _syslog(text: str, now: float | None) -> str | None:
@@ -99,10 +99,11 @@ def _syslog(text: str, now: float | None) -> str | None:
     match = _PIECES.match(text)
     if match is None or match["month"] not in _MONTHS:
         return None
+    words = " ".join(text.split())
     if match["year"]:
-        return _civil(int(match["year"]), match["month"], match["day"], match["clock"])
+        return _civil(int(match["year"]), match["month"], match["day"], match["clock"]) or words
     if now is None:
-        return " ".join(text.split())
+        return words
     today = datetime.fromtimestamp(now, UTC)
     month, day = _MONTHS[match["month"]], int(match["day"])
     # a line lies in the past: a date that is still to come this year was last year's
@@ -110,4 +111,4 @@ def _syslog(text: str, now: float | None) -> str | None:
     year = (
         today.year if (month, day) <= (tomorrow.month, tomorrow.day) or tomorrow.year > today.year else today.year - 1
     )
-    return _civil(year, match["month"], match["day"], match["clock"])
+    return _civil(year, match["month"], match["day"], match["clock"]) or words

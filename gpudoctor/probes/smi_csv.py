@@ -17,7 +17,9 @@ from gpudoctor.probes.throttle import reason_of_label
 SOURCE = "nvidia-smi --query-gpu"
 _LIST_ROW = re.compile(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>[^)]*)\))?\s*$")
 # The program prints a number's bytes where the GPU's name should be.
-_LIST_REFUSED = re.compile(r"^\s*Unable to determine the .* for (?:the )?gpu(?:.*: (?P<words>[^.:]+))?", re.IGNORECASE)
+_LIST_REFUSED = re.compile(
+    r"^\s*Unable to determine the .* for (?:the )?gpu(?:.*: (?P<words>[^.:]+))?", re.IGNORECASE
+)
 _LIST_MIG = re.compile(r"^\s+MIG .*Device\s+\d+: \(UUID: ")
 # "--query-gpu=a,b" or "--query-gpu a,b", in the command as it was typed.
 _TYPED = re.compile(r"--query-gpu[= ]([\w.,]+)")

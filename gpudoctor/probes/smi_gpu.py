@@ -186,7 +186,7 @@ def _add_fabric_health(leaves: dict[str, Node], known: dict[str, Any], note: Any
     for tag, label, good in _HEALTH:
         leaf = leaves.get(f"fabric/health/{tag}") or leaves.get(f"fabric/health/{label}")
         word = values.plain(leaf.value) if leaf else "n/a"
-        if leaf is None or not values.is_value(leaf.value) and word != "none":
+        if leaf is None or (not values.is_value(leaf.value) and word != "none"):
             continue
         quoted = quoted or leaf
         if word not in good:

@@ -44,16 +44,16 @@ GPU 0000:04:00.0
         Pending                     : Disabled
     ECC Errors
         Volatile
-            Single Bit            
+            Single Bit
                 Device Memory       : 5
                 Total               : 5
-            Double Bit            
+            Double Bit
                 Device Memory       : 1
                 Total               : 1
         Aggregate
-            Single Bit            
+            Single Bit
                 Total               : 40
-            Double Bit            
+            Double Bit
                 Total               : 2
     Retired Pages
         Single Bit ECC              : 3

@@ -39,7 +39,12 @@ def answer(*argv: str, text: str, status: Status = Status.FAILED, code: int | No
             "GPU_IS_LOST",
         ),
         ("Unable to determine the device handle for GPU1: GPU is lost. Reboot the system\n", 1, None, "GPU_IS_LOST"),
-        ("Unable to determine the device handle for GPU1: 0000:34:00.0: Unknown Error\n", 1, "0000:34:00.0", "UNKNOWN"),
+        (
+            "Unable to determine the device handle for GPU1: 0000:34:00.0: Unknown Error\n",
+            1,
+            "0000:34:00.0",
+            "UNKNOWN",
+        ),
         ("Unable to determine the device handle for GPU 2: Unknown Error\n", 2, None, "UNKNOWN"),
         (
             "Unable to determine the device handle for GPU 00000000:81:00.0: GPU requires reset\n",
@@ -68,7 +73,9 @@ def test_a_refused_gpu_beside_a_table() -> None:
     assert facts.gpus is not None
     assert [(gpu.index, bool(gpu.lost)) for gpu in facts.gpus] == [(0, False), (1, False), (2, False), (3, True)]
     assert facts.driver is not None
-    assert facts.driver.nvidia_smi_error == "Unable to determine the device handle for GPU3: 0000:61:00.0: Unknown Error"
+    assert (
+        facts.driver.nvidia_smi_error == "Unable to determine the device handle for GPU3: 0000:61:00.0: Unknown Error"
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ SCENARIOS: dict[str, Scenario] = {
     "mig without devices": {"gpu": {"mig_mode": True}},
     "processes": {"gpu": {"procs": "4242:1024:python3,4300:20:/usr/lib/xorg/Xorg:g"}},
     "one field unknown": {"count": 2, "gpu1.err.nvmlDeviceGetTemperature": 999},
-    "not supported": {"gpu": {"ecc_mode": None, "mig_mode": None, "memory_temperature_c": None, "power_limit_w": None}},
+    "not supported": {
+        "gpu": {"ecc_mode": None, "mig_mode": None, "memory_temperature_c": None, "power_limit_w": None}
+    },
 }
 # What only newer programs print, what only NVML tells, and what the table rounds or shortens.
 ONLY_NEWER = frozenset(
@@ -93,7 +95,9 @@ def nvml(smi: GenuineSmi, scenario: Scenario) -> Facts:
 
 
 def outputs(smi: GenuineSmi, scenario: Scenario) -> dict[str, Facts]:
-    columns = "index,name,uuid,pci.bus_id,temperature.gpu,memory.total,memory.used,pstate,persistence_mode,compute_mode"
+    columns = (
+        "index,name,uuid,pci.bus_id,temperature.gpu,memory.total,memory.used,pstate,persistence_mode,compute_mode"
+    )
     requests = {
         "xml": ("-q", "-x"),
         "q": ("-q",),
@@ -208,7 +212,9 @@ def test_the_library_version_of_a_mismatch(genuine_smi: GenuineSmi) -> None:
     facts = facts_of_answers([ask(genuine_smi, {"init": 18})])
     assert facts is not None
     assert facts.driver is not None
-    expected = None if genuine_smi.generation == "470" else {"535": "535.309", "550": "550.163"}[genuine_smi.generation]
+    expected = (
+        None if genuine_smi.generation == "470" else {"535": "535.309", "550": "550.163"}[genuine_smi.generation]
+    )
     assert facts.driver.library_version == expected
 
 
@@ -233,7 +239,11 @@ def test_links_and_topology(genuine_smi: GenuineSmi) -> None:
     from gpudoctor.probes.nvlink import parse_nvlink
     from gpudoctor.probes.topology import parse_topology
 
-    scenario: Scenario = {"count": 2, "gpu": {"nvlinks": 4, "nvlink_remote": "switch"}, "gpu1": {"nvlink_down_mask": 2}}
+    scenario: Scenario = {
+        "count": 2,
+        "gpu": {"nvlinks": 4, "nvlink_remote": "switch"},
+        "gpu1": {"nvlink_down_mask": 2},
+    }
     topology = parse_topology(ask(genuine_smi, scenario, "topo", "-m").stdout)
     assert topology is not None
     assert topology.gpus == ["GPU0", "GPU1"]

@@ -186,7 +186,10 @@ def test_cut_anywhere_it_tells_less_but_nothing_else(text: str, parse: object) -
             # the last line may be cut inside its value
             wrong = [name for name in known(gpu) if getattr(gpu, name) != getattr(full, name)]
             made = {"throttle_reasons", "processes", "fabric_health", "mig_devices"}
-            assert len([name for name in wrong if name not in made and not name.startswith("ecc_")]) <= 1, (end, wrong)
+            assert len([name for name in wrong if name not in made and not name.startswith("ecc_")]) <= 1, (
+                end,
+                wrong,
+            )
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,9 @@ def test_a_file_in_the_current_directory_is_not_imported(fake_nvml: FakeNvml, tm
     (tmp_path / "pynvml.py").write_text("raise SystemExit('run by accident')\n", encoding="utf-8")
     environment = {**os.environ, **fake_nvml.scenario({})}
     argv = [sys.executable, "-P", "-m", "gpudoctor.workers.nvml_dump"]
-    done = subprocess.run(argv, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(
+        argv, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False
+    )
     assert json.loads(done.stdout.splitlines()[0])["binding"] == "pynvml"
 
 
