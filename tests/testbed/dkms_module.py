@@ -87,6 +87,8 @@ def host(root: Path) -> DkmsHost:
         raise FileNotFoundError("no kernel headers are installed; run .ci/install-real-parts")
     for name in ("usr/src", "var/lib/dkms", f"lib/modules/{kernel}"):
         (root / name).mkdir(parents=True, exist_ok=True)
+    for index in ("modules.dep", "modules.order", "modules.builtin"):  # dkms takes a kernel without them for removed
+        (root / f"lib/modules/{kernel}" / index).touch()
     for link in ("build", "source"):
         target = Path(f"/lib/modules/{kernel}") / link
         if target.is_symlink() and not (root / f"lib/modules/{kernel}/{link}").is_symlink():
