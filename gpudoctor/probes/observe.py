@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from gpudoctor.facts import Document
@@ -10,6 +11,7 @@ from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, Sou
 # Never readable without root, and only a hint: not worth a line in the report.
 _EXPECTED_DENIALS = ("/proc/1/", "/sys/firmware/efi/", "/sys/kernel/security/", "/root/", "/var/lib/docker")
 _PROBLEM_LIMIT = 6
+_REFUSAL = re.compile(r"(?i)operation not permitted|permission denied|insufficient permissions")
 
 
 class ObservedSource:
@@ -22,6 +24,7 @@ class ObservedSource:
         self.denied: list[str] = []
         self.timed_out: list[str] = []
         self.failed: list[str] = []
+        self.refused = False  # a command failed for want of rights
 
     def read(self, path: str) -> FileAnswer:
         answer = self._source.read(path)
@@ -42,6 +45,7 @@ class ObservedSource:
         answer = self._source.run(*argv, timeout=timeout)
         self._note(answer.request, answer.status)
         if answer.status is Status.FAILED:
+            self.refused = self.refused or _REFUSAL.search(answer.text) is not None
             words = (answer.stderr.strip() or answer.stdout.strip()).split("\n", 1)[0][:160]
             self.failed.append(f"{answer.request}: {words or f'exit code {answer.exit_code}'}")
         return answer

@@ -122,7 +122,7 @@ def run_probe(probe: ModuleType, source: Source) -> tuple[ProbeRun, object]:
     elif observed.timed_out:
         state = ProbeState.TIMED_OUT
     else:
-        state = ProbeState.DENIED if observed.denied else ProbeState.NO_EVIDENCE
+        state = ProbeState.DENIED if observed.denied or observed.refused else ProbeState.NO_EVIDENCE
     run = ProbeRun(
         name=probe.NAME,
         state=state,

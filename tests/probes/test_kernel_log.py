@@ -330,7 +330,7 @@ def test_equal_lines_without_exact_times_are_all_counted() -> None:
 def test_a_whole_log_without_trouble() -> None:
     kernel = parse_kernel_log("[    0.000000] Linux version 6.8.0 (x)\n[    1.0] usb 1-1: new device\n")
     assert kernel.log_complete is True
-    assert kernel.xids == kernel.nvrm == kernel.aer == []
+    assert (kernel.xids, kernel.nvrm, kernel.aer) == ([], [], [])
 
 
 def test_a_wrapped_log_says_so() -> None:
@@ -358,6 +358,16 @@ def test_no_log_is_not_an_empty_log() -> None:
         stderr="dmesg: read kernel buffer failed: Operation not permitted",
     )
     assert kernel_log.probe(recorded(denied, kind="recording")) is None
+
+
+def test_denied_everywhere_is_said() -> None:
+    from gpudoctor.probes.run import run_probe
+
+    words = "dmesg: read kernel buffer failed: Operation not permitted"
+    denied = CommandAnswer(argv=DMESG, status=Status.FAILED, exit_code=1, stderr=words)
+    run, facts = run_probe(kernel_log, recorded(denied, kind="live"))
+    assert (run.state, facts) == ("denied", None)
+    assert run.problems == [f"dmesg: {words}"]
 
 
 def test_after_a_denied_dmesg_the_journal_then_the_files() -> None:
@@ -391,7 +401,7 @@ def test_other_programs_of_a_syslog_are_not_the_kernel() -> None:
 Sep  8 07:55:38 n systemd[1]: Kernel panic - not syncing: said a unit
 """
     kernel = parse_kernel_log(text)
-    assert kernel.aer == kernel.other == []
+    assert (kernel.aer, kernel.other) == ([], [])
 
 
 @pytest.mark.parametrize(

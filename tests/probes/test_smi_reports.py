@@ -74,7 +74,11 @@ def test_q_words_of_trouble() -> None:
     }
     assert gpu.lost is True
     assert gpu.reset_required is True
-    assert gpu.power_w is gpu.power_limit_w is gpu.performance_state is None  # deprecated, denied: no fault
+    assert (gpu.power_w, gpu.power_limit_w, gpu.performance_state) == (
+        None,
+        None,
+        None,
+    )  # deprecated, denied: no fault
 
 
 def test_xml_of_2025() -> None:

@@ -45,7 +45,8 @@ def lines(answer: CommandAnswer) -> list[dict[str, Any]]:
 
 
 def facts(answer: CommandAnswer) -> dict[str, Any]:
-    return plain(facts_of(answer))
+    found: dict[str, Any] = plain(facts_of(answer))
+    return found
 
 
 @pytest.mark.parametrize(("code", "name"), START_CODES)
