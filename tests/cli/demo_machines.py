@@ -123,7 +123,7 @@ def off_the_bus() -> MadeUpMachine:
     machine.files[f"/sys/bus/pci/devices/{dead}/current_link_speed"] = "Unknown\n"
     machine.command(
         "nvidia-smi",
-        f"Unable to determine the device handle for GPU{dead}: GPU is lost.  Reboot the system to recover this GPU\n",
+        "Unable to determine the device handle for GPU1: GPU is lost.  Reboot the system to recover this GPU\n",
         15,
     )
     _nvml(machine, DRIVER, {dead: {"handle": 15}}, table=False)
