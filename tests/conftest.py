@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(reason)
     if item.get_closest_marker("gpu") and not Path("/proc/driver/nvidia/version").exists():
         pytest.skip("needs an NVIDIA GPU with a loaded driver")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_device_nodes_left() -> Iterator[None]:
+    """NVIDIA's own library, run as root without a driver, makes /dev/nvidiactl; it goes again after the tests."""
+    before = set(Path("/dev").glob("nvidia*"))
+    yield
+    if not Path("/proc/driver/nvidia").exists():
+        for node in set(Path("/dev").glob("nvidia*")) - before:
+            with contextlib.suppress(OSError):
+                node.unlink()
 
 
 @pytest.fixture(scope="session")
