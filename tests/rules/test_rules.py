@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,30 +16,8 @@ from gpudoctor.engine.templates import fill
 from tests.rules.reading import bundled, read_text
 
 RULES = sorted(bundled().rules)
-# Programs that steps may name: each is part of a distribution, of the driver, of CUDA, or of a tool that the rule's reference documents.
-KNOWN = set(
-    """
-    apt apt-cache apt-get apt-key apt-mark awk bash break cat cd chmod chown chronyc cp crictl ctr curl cut date dcgmi depmod df diff dkms dmesg
-    dmidecode dnf docker dpkg dpkg-query dpkg-reconfigure dracut du echo egrep env ethtool export fgrep file find for free fuser gcc gdb getent getfacl getsebool
-    gpasswd gpudoctor grep groups grub2-mkconfig grubby gzip head helm hostnamectl ib_write_bw ibdev2netdev ibstat ibv_devices ibv_devinfo id ifconfig
-    if insmod ip ipmitool iostat ipcs ipcrm journalctl jq k3s kill kubectl last ldconfig ldd less ln loginctl ls lsblk lscpu lsinitramfs lsinitrd lsmod lsof lspci
-    lxc mdadm microk8s minikube mkdir mkinitcpio modinfo modprobe mokutil mount mpirun mpstat mv nccl-tests all_reduce_perf netstat newgrp nodeshell nsys numactl nvcc nvidia-bug-report.sh
-    nvidia-container-cli nvidia-ctk nvidia-cuda-mps-control nvidia-debugdump nvidia-detect nvidia-imex nvidia-imex-ctl nvidia-installer nvidia-modprobe
-    nvidia-persistenced nvidia-powerd nvidia-settings nvidia-smi nvidia-uninstall nvidia-xconfig nvlsm oc openssl pacman paste pct perl pgrep pidof pip pip3 pkill podman powerprofilesctl printenv
-    printf prime-select prlimit ps py-spy pstree pwd python python3 qm rdma read readlink reboot rm rmmod rocm-smi rpm rsync runc sacct sacctmgr sbatch scontrol sed
-    semodule sestatus set setenforce setfacl setpci setsebool sh shutdown sinfo singularity apptainer slurmctld slurmd sleep smartctl snap sort squeue srun ss stat strace strings su sudo swapon
-    sysctl systemctl systemd-detect-virt systemd-nspawn tail tar taskset tee test timeout top torchrun touch tr trap true tune2fs ubuntu-drivers udevadm ulimit umount uname uniq
-    unset unzip update-alternatives update-grub update-initramfs usermod uptime virsh virt-host-validate vmstat watch wc wget which while wsl wsl.exe xargs xdpyinfo yes yum zcat zgrep zypper
-    accelerate conda fabricmanager nv-fabricmanager fwupdmgr grub-mkconfig kmod kubeadm mamba nvidia-container-runtime nvme rke2 update-pciids uv nvidia-sleep.sh
-    docker-compose containerd crio ls6 restorecon ausearch audit2allow chcon needrestart numastat sensors turbostat cpupower tuned-adm perf dstat nvtop gdrcopy_sanity gpustat
-    gdbus getconf hostname install lsns mkfs mknod nproc opensm perftest pcicrawler sginfo sminfo iblinkinfo ibdiagnet ibping ping nc telnet traceroute scp ssh tee
-    mlxconfig mst flint show_gids cma_roce_mode nvbandwidth cuda-memcheck compute-sanitizer cuda-gdb nvidia-xid pyenv source . enroot pyxis sview sacctmgr sprio sdiag kmodsign sign-file
-    eksctl gcloud az aws gsutil talosctl microk8s.kubectl k9s dcgmproftester12 cuda-install-samples semanage rpm-ostree akmods bootctl kernelstub efibootmgr akmod mhwd garuda-update yay paru emerge
-    ollama vllm poetry pdm pipx nerdctl buildah skopeo kind crun conmon newuidmap sysctl swapoff fallocate mkswap systemd-cgls systemd-cgtop systemd-run cgget lscgroup lssubsys cgexec lxd incus pveam pveversion
-    flatpak ras-mc-ctl
-    proxmox-boot-tool sync base64 cmp xz zstd rdmsr numad irqbalance nvidia-cdi-hook jetson_release tegrastats nvpmodel jetson_clocks
-    """.split()
-)
+# Programs that steps may name (VALUE stands for a placeholder): each is part of a distribution, of the driver, of CUDA, or of a documented tool.
+KNOWN = set((Path(__file__).parent / "known_programs.txt").read_text().split())
 
 
 @pytest.mark.parametrize("rule_id", RULES)
@@ -94,7 +73,12 @@ def programs(command: str) -> Iterator[str]:
         if node.kind != "command":
             continue
         words = [p.word for p in node.parts if p.kind == "word"]
-        while words and (words[0] in ("sudo", "env", "timeout", "watch", "nohup") or words[0].startswith("-") or "=" in words[0] or words[0].isdigit()):
+        while words and (
+            words[0] in ("sudo", "env", "timeout", "watch", "nohup")
+            or words[0].startswith("-")
+            or "=" in words[0]
+            or words[0].isdigit()
+        ):
             words = words[1:]
         if words and re.fullmatch(r"[\w.+-]+", words[0]):
             yield words[0]
