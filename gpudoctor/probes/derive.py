@@ -9,6 +9,7 @@ import msgspec
 
 from gpudoctor.facts import Cuda, Driver, Evidence, Facts, Gpu, Pci, PciDevice
 from gpudoctor.knowledge import driver_branches, gpus
+from gpudoctor.probes.derive_address import lost_gpu_address
 from gpudoctor.probes.derive_xids import xid_meanings
 from gpudoctor.probes.merge_gpus import normal_bdf
 
@@ -16,15 +17,18 @@ from gpudoctor.probes.merge_gpus import normal_bdf
 def pci_from_gpus(facts: Facts) -> Facts:
     """The GPUs that the driver answers for are on the bus, also where nothing, or only a log, shows it."""
     pci = facts.pci or Pci()
-    known = {device.bdf for device in pci.nvidia_devices or []}
-    wsl = facts.host is not None and facts.host.is_wsl
-    if wsl and pci.nvidia_devices == []:
-        # WSL's GPUs are not on its PCI bus: not seeing them there proves nothing.
+    elsewhere = facts.host is not None and (facts.host.is_wsl or facts.host.is_tegra)
+    if elsewhere and pci.nvidia_devices == []:
+        # WSL's GPUs are not on its PCI bus, a Tegra's is in the chip: not seeing them there proves nothing.
         pci = msgspec.structs.replace(pci, nvidia_devices=None)
         return msgspec.structs.replace(facts, pci=pci)
-    if wsl or not facts.gpus or any(normal_bdf(gpu.bdf) is None for gpu in facts.gpus):
+    # A bus that was seen whole holds, unless it is empty in spite of GPUs that answer (sandboxes hide it).
+    seen_whole = "nvidia_devices" in pci.evidence and bool(pci.nvidia_devices)
+    answering = [gpu for gpu in facts.gpus or [] if not gpu.lost]
+    if elsewhere or seen_whole or any(normal_bdf(gpu.bdf) is None for gpu in answering):
         return facts
-    added = [_device_of(gpu) for gpu in facts.gpus if normal_bdf(gpu.bdf) not in known]
+    known = {device.bdf for device in pci.nvidia_devices or []}
+    added = [_device_of(gpu) for gpu in answering if normal_bdf(gpu.bdf) not in known]
     if not added:
         return facts
     devices = sorted([*(pci.nvidia_devices or []), *added], key=lambda device: device.bdf)
@@ -239,12 +243,15 @@ def nodes_missing(facts: Facts) -> Facts:
     return _replace_driver(facts, {"nodes_missing": missing}, {"nodes_missing": proof} if proof else {})
 
 
+_FIRST_BRANCH_WITH_CUDA = 410  # drivers before it do not say a CUDA version themselves
+
+
 def cuda_of_driver(facts: Facts) -> Facts:
     """The highest CUDA version that the driver's branch runs, where nobody else said it."""
     if facts.driver is None or (facts.cuda is not None and facts.cuda.driver_cuda_version):
         return facts
     branch = driver_branches.by_number(facts.driver.branch)
-    if branch is None or branch.cuda is None:
+    if branch is None or branch.cuda is None or branch.branch < _FIRST_BRANCH_WITH_CUDA:
         return facts
     cuda = facts.cuda or Cuda()
     evidence = dict(cuda.evidence)
@@ -257,6 +264,7 @@ def cuda_of_driver(facts: Facts) -> Facts:
 
 # In this order: later ones use what earlier ones found.
 DERIVATIONS: tuple[Callable[[Facts], Facts], ...] = (
+    lost_gpu_address,
     pci_from_gpus,
     pci_models,
     gpu_models,
