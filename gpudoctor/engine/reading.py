@@ -188,7 +188,7 @@ def _expressions(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], str]]:
             texts += [(("causes", i, "steps", j, "run"), command) for command in commands]
     for path, text in texts:
         for slot in templates.slots(text or ""):
-            yield path, slot.expression
+            yield from ((path, expression) for expression in slot.expressions)
 
 
 def _re2_words(error: Exception) -> str:

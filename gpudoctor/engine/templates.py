@@ -1,4 +1,4 @@
-"""Texts with facts in them: `{expression // fallback}`. Values put into shell commands are quoted."""
+"""Texts with facts in them: `{expression // next expression // fallback}`. Values put into shell commands are quoted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """One `{expression // fallback}` of a template."""
+    """One `{expression // next expression // fallback}` of a template."""
 
-    expression: str
+    expressions: list[str]
     fallback: str | None
 
 
@@ -26,12 +26,12 @@ def slots(template: str) -> list[Slot]:
 
 
 def _slot(inner: str) -> Slot:
-    expression, separator, fallback = inner.partition("//")
-    return Slot(expression.strip(), fallback.strip() if separator else None)
+    parts = [part.strip() for part in inner.split("//")]
+    return Slot(parts, None) if len(parts) == 1 else Slot(parts[:-1], parts[-1])
 
 
 def fill(template: str, evaluate: Callable[[str], Any], *, shell: bool = False) -> str:
-    """The template with its expressions evaluated; an unknown one gives its fallback, or <expression>.
+    """The template with the first known value of each slot; where none is known its fallback, or <expression>.
 
     With `shell`, values are quoted for a POSIX shell, so that nothing captured can become a command.
     """
@@ -40,10 +40,11 @@ def fill(template: str, evaluate: Callable[[str], Any], *, shell: bool = False) 
         if found.group(0) in ("{{", "}}"):
             return found.group(0)[0]
         slot = _slot(found.group(1))
-        value = _printed(evaluate(slot.expression))
-        if value is None:
-            return slot.fallback if slot.fallback is not None else f"<{slot.expression}>"
-        return shlex.quote(value) if shell else value
+        for expression in slot.expressions:
+            value = _printed(evaluate(expression))
+            if value is not None:
+                return shlex.quote(value) if shell else value
+        return slot.fallback if slot.fallback is not None else f"<{slot.expressions[0]}>"
 
     return _PART.sub(replace, template)
 

@@ -18,6 +18,8 @@ VALUES = {
         ("kernel {host.kernel_release}", "kernel 6.8.0-51-generic"),
         ("kernel {host.arch}", "kernel <host.arch>"),
         ("headers-{host.arch // $(uname -m)}", "headers-$(uname -m)"),
+        ("on {m.kernel // host.kernel_release // this kernel}", "on 6.8.0-51-generic"),
+        ("on {m.kernel // host.arch // this kernel}", "on this kernel"),
         ("{gpu.power_w} W", "71 W"),
         ("{names}", "a, b"),
         ("awk '{{print $1}}'", "awk '{print $1}'"),
