@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from gpudoctor.engine.load import LoadedRule, Problem, RuleSet
 from gpudoctor.engine.messages import literals, rule_messages
 from gpudoctor.engine.model import Cause, Rule
+from gpudoctor.engine.templates import fill
 from gpudoctor.report import Effect, Severity
 
 _MOST_STEPS = 8
@@ -109,7 +110,7 @@ def _messages(rule: Rule, rules: RuleSet) -> Iterator[str]:
 def _words(rule: Rule, rules: RuleSet) -> Iterator[str]:
     if rule.action not in _ACTIONS:
         yield f"unknown action `{rule.action}`; one of {', '.join(sorted(_ACTIONS))}"
-    if len(rule.title) > 100:
+    if len(fill(rule.title, lambda _: None)) > 100:
         yield "the title is longer than 100 characters"
 
 
