@@ -45,6 +45,7 @@ class Host(Fact, frozen=True, kw_only=True):
     container_kind: str | None = None  # docker, podman, kubernetes, lxc, wsl, systemd-nspawn, slurm-pyxis, ...
     virtualization: str | None = None  # none, kvm, vmware, microsoft, xen, amazon, firecracker, wsl, ...
     is_wsl: bool | None = None
+    is_tegra: bool | None = None  # a Jetson or other Tegra: its GPU is part of the chip, not on PCI
     secure_boot: bool | None = None
     lockdown: str | None = None  # none, integrity, confidentiality
     boot_time: str | None = None  # ISO 8601, UTC
@@ -510,6 +511,7 @@ class Dcgm(Fact, frozen=True, kw_only=True):
 
 class RdmaPort(Fact, frozen=True, kw_only=True):
     device: str
+    ca_type: str | None = None  # MT4129
     port: int | None = None
     state: str | None = None
     physical_state: str | None = None
@@ -521,6 +523,7 @@ class RdmaPort(Fact, frozen=True, kw_only=True):
 class Network(Fact, frozen=True, kw_only=True):
     rdma_ports: list[RdmaPort] | None = None
     interfaces: list[str] | None = None
+    routes_overlapping: list[str] | None = None  # connected IPv4 networks that overlap on different interfaces
 
 
 # --- containers, runtimes, schedulers -------------------------------------------------------------------------------

@@ -1,15 +1,20 @@
-"""RDMA ports (InfiniBand, RoCE, EFA) and network interfaces: /sys/class/infiniband live, `ibstat` and `ip addr` when pasted."""
+"""RDMA ports (InfiniBand, RoCE, EFA), network interfaces and connected networks that overlap.
+
+Live from /sys/class/infiniband, /sys/class/net and /proc/net/route; from `ibstat`, `ip addr` and `ip route` when pasted.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from itertools import combinations
 from typing import Any
 
 from gpudoctor.facts import Evidence, Network, RdmaPort
 from gpudoctor.probes.ask import is_machine, read_text, said
 from gpudoctor.probes.collect import quote
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
-from gpudoctor.sources.requests import IBSTAT, IP_ADDR
+from gpudoctor.sources.requests import IBSTAT, IP_ADDR, IP_ROUTE
 
 NAME = "network"
 
@@ -35,15 +40,16 @@ def probe(source: Source) -> Network | None:
             ports = parse_ibstat(answer)
             evidence = _panic(answer)
     interfaces = _interfaces(source)
-    if ports is None and interfaces is None:
+    routes, quoted = _routes(source)
+    if ports is None and interfaces is None and routes is None:
         return None
-    return Network(rdma_ports=ports, interfaces=interfaces, evidence=evidence)
+    return Network(rdma_ports=ports, interfaces=interfaces, routes_overlapping=routes, evidence=evidence | quoted)
 
 
 def parse_ibstat(answer: CommandAnswer) -> list[RdmaPort]:
     """`ibstat`: one entry per port, in its order. Rate is in Gb/s."""
     ports: list[RdmaPort] = []
-    device, firmware, current, line_of_device = None, None, None, 0
+    device, firmware, kind, current, line_of_device = None, None, None, None, 0
 
     def finish() -> None:
         nonlocal current
@@ -51,13 +57,13 @@ def parse_ibstat(answer: CommandAnswer) -> list[RdmaPort]:
             quoted = {"": quote(answer, line_of_device)} | {
                 name: quote(answer, index) for name, index in current.pop("lines").items()
             }
-            ports.append(RdmaPort(device=device, firmware=firmware, evidence=quoted, **current))
+            ports.append(RdmaPort(device=device, ca_type=kind, firmware=firmware, evidence=quoted, **current))
         current = None
 
     for index, line in enumerate(answer.stdout.splitlines()):
         if match := _CA.match(line):
             finish()
-            device, firmware, line_of_device = match.group(1), None, index
+            device, firmware, kind, line_of_device = match.group(1), None, None, index
         elif match := _PORT.match(line):
             finish()
             current = {"port": int(match.group(1)), "lines": {}}
@@ -65,6 +71,8 @@ def parse_ibstat(answer: CommandAnswer) -> list[RdmaPort]:
             key, _, value = line.strip().partition(":")
             if key == "Firmware version":
                 firmware = value.strip()
+            elif key == "CA type":
+                kind = value.strip()
             elif key in _FIELDS and current is not None:
                 _add(current, _FIELDS[key], value.strip(), index)
     finish()
@@ -99,6 +107,7 @@ def _from_sysfs(source: Source) -> list[RdmaPort] | None:
     ports = []
     for device in listed.names:
         firmware = read_text(source, f"{_SYS}/{device}/fw_ver")
+        kind = read_text(source, f"{_SYS}/{device}/hca_type")
         for number in source.list(f"{_SYS}/{device}/ports").names:
             folder = f"{_SYS}/{device}/ports/{number}"
             rate = re.match(r"[\d.]+", read_text(source, f"{folder}/rate") or "")
@@ -106,6 +115,7 @@ def _from_sysfs(source: Source) -> list[RdmaPort] | None:
             ports.append(
                 RdmaPort(
                     device=device,
+                    ca_type=kind,
                     port=int(number) if number.isdigit() else None,
                     state=_words(state),
                     physical_state=_words(read_text(source, f"{folder}/phys_state")),
@@ -135,3 +145,57 @@ def _interfaces(source: Source) -> list[str] | None:
         return None
     names = [match.group(1) for line in answer.stdout.splitlines() if (match := _INTERFACE.match(line.strip()))]
     return names or None
+
+
+_CONNECTED = re.compile(r"^\s*(\d+\.\d+\.\d+\.\d+/\d+) dev (\S+) .*\bscope link\b")
+_VIRTUAL = re.compile(r"^(?:docker|br-|virbr|veth|cni|flannel|cali|lxc|lxd|podman)")
+
+
+def _routes(source: Source) -> tuple[list[str] | None, dict[str, Evidence]]:
+    if is_machine(source):
+        table = source.read("/proc/net/route")
+        return (overlapping(_connected_of_kernel(table.text)), {}) if table.status is Status.OK else (None, {})
+    answer = source.run(*IP_ROUTE)
+    found = parse_routes(answer.stdout) if said(answer) else []
+    if not found:
+        return None, {}
+    shared = overlapping(found)
+    lines = [n for n, line in enumerate(answer.stdout.splitlines()) if any(f"{net} " in line for net in shared)]
+    return shared, {"routes_overlapping": quote(answer, lines[0])} if lines else {}
+
+
+def parse_routes(text: str) -> list[tuple[str, str]]:
+    """`ip route`: each directly connected network with its interface; bridges of containers left out."""
+    matches = [_CONNECTED.match(line) for line in text.splitlines()]
+    return [(m.group(1), m.group(2)) for m in matches if m and not _VIRTUAL.match(m.group(2))]
+
+
+def overlapping(connected: list[tuple[str, str]]) -> list[str]:
+    """Networks that lie inside one another but belong to different interfaces: the kernel sends by one of them only."""
+    known = []
+    for text, device in connected:
+        try:
+            known.append((ipaddress.ip_network(text, strict=False), device))
+        except ValueError:
+            continue
+    shared = [
+        str(max(a, b, key=lambda net: net.prefixlen))
+        for (a, one), (b, other) in combinations(known, 2)
+        if one != other and a.overlaps(b)
+    ]
+    return list(dict.fromkeys(shared))
+
+
+def _connected_of_kernel(text: str) -> list[tuple[str, str]]:
+    """/proc/net/route: interface, then destination, gateway and mask in little-endian hexadecimal."""
+    found = []
+    for line in text.splitlines()[1:]:
+        words = line.split()
+        if len(words) < 8 or words[2] != "00000000" or words[1] == "00000000" or _VIRTUAL.match(words[0]):
+            continue
+        try:
+            address = ipaddress.ip_address(bytes.fromhex(words[1])[::-1])
+            found.append((f"{address}/{int(words[7], 16).bit_count()}", words[0]))
+        except ValueError:
+            continue
+    return found

@@ -1,4 +1,4 @@
-"""ibstat and `ip addr` / `ip link`."""
+"""ibstat, `ip addr` / `ip link` and `ip route`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ import re
 
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources.foreign.answer import Found, command
-from gpudoctor.sources.requests import IBSTAT, IP_ADDR
+from gpudoctor.sources.requests import IBSTAT, IP_ADDR, IP_ROUTE
 
 KIND = DocumentKind.COMMAND
 
 _IBSTAT = re.compile(r"^\s*CA '[\w.\-]+'\s*$|\bibpanic: ", re.MULTILINE)
+_ROUTE = re.compile(r"^\s*[\d.]+/\d+ dev \S+ .*\bscope link\b", re.MULTILINE)
 _IP = re.compile(r"^\s*\d+: [\w.\-@]+: <[A-Z_,]+> mtu \d+", re.MULTILINE)
 
 
 def recognise(text: str) -> bool:
     """Whether one of them wrote some of this."""
     head = text[:65536]
-    return _IBSTAT.search(head) is not None or _IP.search(head) is not None
+    return any(sign.search(head) for sign in (_IBSTAT, _IP, _ROUTE))
 
 
 def requests(text: str) -> Found:
-    """Either or both."""
+    """Those that occur."""
     found: Found = {}
     if _IBSTAT.search(text):
         found |= command(IBSTAT, text)
     if _IP.search(text):
         found |= command(IP_ADDR, text)
+    if _ROUTE.search(text):
+        found |= command(IP_ROUTE, text)
     return found
