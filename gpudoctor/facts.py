@@ -476,6 +476,7 @@ class NcclRow(Fact, frozen=True, kw_only=True):
 class NcclTest(Fact, frozen=True, kw_only=True):
     collective: str | None = None
     ranks: int | None = None
+    nodes: int | None = None  # hosts in the device list
     rows: list[NcclRow] | None = None
     avg_busbw_gbps: float | None = None
     out_of_bounds: int | None = None

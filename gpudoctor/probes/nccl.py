@@ -14,7 +14,7 @@ NAME = "nccl"
 
 _AVERAGE = re.compile(r"^\s*#\s*Avg bus bandwidth\s*:\s*([\d.]+)")
 _OUT_OF_BOUNDS = re.compile(r"^\s*#\s*Out of bounds values\s*:\s*(\d+)")
-_RANK = re.compile(r"^\s*#\s*Rank\s+(\d+)\s.*\bdevice\s+\d+\s+\[[^\]]*\]\s+(.*\S)")
+_RANK = re.compile(r"^\s*#\s*Rank\s+(\d+)\s.*?(?:\bon\s+(\S+)\s+)?\bdevice\s+\d+\s+\[[^\]]*\]\s+(.*\S)")
 _COLLECTIVE = re.compile(
     r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|alltoall|sendrecv|scatter|gather|hypercube)_perf\b"
 )
@@ -89,10 +89,11 @@ def parse_tests(answer: CommandAnswer) -> list[NcclTest]:
     tests: list[NcclTest] = []
     rows: list[NcclRow] = []
     devices: list[str] = []
+    hosts: set[str] = set()
     ranks, collective, wrong, average, average_line = None, None, None, None, None
 
     def finish() -> None:
-        nonlocal rows, devices, ranks, wrong, average, average_line
+        nonlocal rows, devices, hosts, ranks, wrong, average, average_line
         if rows or average is not None:
             quoted: dict[str, Evidence] = {}
             if average_line is not None:
@@ -101,6 +102,7 @@ def parse_tests(answer: CommandAnswer) -> list[NcclTest]:
                 NcclTest(
                     collective=collective,
                     ranks=ranks,
+                    nodes=len(hosts) or None,
                     rows=rows or None,
                     avg_busbw_gbps=average,
                     out_of_bounds=wrong,
@@ -109,7 +111,7 @@ def parse_tests(answer: CommandAnswer) -> list[NcclTest]:
                     evidence=quoted,
                 )
             )
-        rows, devices, ranks, wrong, average, average_line = [], [], None, None, None, None
+        rows, devices, hosts, ranks, wrong, average, average_line = [], [], set(), None, None, None, None
 
     for index, line in enumerate(answer.stdout.splitlines()):
         if match := _COLLECTIVE.search(line):
@@ -118,7 +120,8 @@ def parse_tests(answer: CommandAnswer) -> list[NcclTest]:
             finish()
         if match := _RANK.match(line):
             ranks = max(ranks or 0, int(match.group(1)) + 1)
-            devices.append(match.group(2))
+            hosts |= {match.group(2)} if match.group(2) else set()
+            devices.append(match.group(3))
         elif match := _OUT_OF_BOUNDS.match(line):
             wrong = int(match.group(1))
         elif match := _AVERAGE.match(line):
