@@ -15,6 +15,7 @@ from gpudoctor.facts import Evidence, Fact
 
 _MOST_ITEMS = 64  # of a list that are tried one by one
 _MOST_QUOTES = 4
+_MOST_OF_LIST = 2  # of a list that an expression names as a whole
 
 
 def quotes(
@@ -50,6 +51,8 @@ def _of_field(value: Fact, name: str, path: str) -> list[Evidence]:
     if evidence is not None:
         return [evidence]
     content = getattr(value, name, None)
+    if isinstance(content, list) and content and all(isinstance(one, Fact) for one in content):
+        return [quote for one in content[:_MOST_OF_LIST] for quote in _whole(one, path)]
     return [] if content is None else [Evidence("facts", f"{path} = {_shown(content)}")]
 
 

@@ -181,4 +181,4 @@ def architecture_of_chip(name: str | None) -> str | None:
     match = _CHIP.search(name or "")
     if match is None:
         return None
-    return _CHIP_PREFIXES.get(match[1], None) if match[1] else "tesla"
+    return _CHIP_PREFIXES.get(match[1]) if match[1] else "tesla"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from gpudoctor.facts import Evidence, Fact
@@ -41,11 +42,17 @@ def quote(answer: FileAnswer | CommandAnswer, index: int | None = None, text: st
     if index is None:
         first = body.strip().split("\n", 1)[0] if text is None else text
         return Evidence(source=source, text=first.strip()[:LINE_LIMIT])
-    lines = body.splitlines()
+    lines = _lines(body)
     line = lines[index] if 0 <= index < len(lines) else ""
     numbers = answer.line_numbers
     number = numbers[index] if numbers is not None and index < len(numbers) else index + 1
     return Evidence(source=source, text=line.strip()[:LINE_LIMIT], line=number)
+
+
+@lru_cache(maxsize=2)
+def _lines(text: str) -> list[str]:
+    """The lines of a text; many quotes come from one large answer."""
+    return text.splitlines()
 
 
 def find_line(text: str, needle: str) -> int | None:

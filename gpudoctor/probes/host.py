@@ -73,6 +73,8 @@ def _kernel_from_log(source: Source, found: Collected) -> None:
     if is_machine(source) or found.get("kernel_release"):
         return
     for document in source.documents():
+        if "Linux version" not in document.text:
+            continue
         for index, line in enumerate(document.text.splitlines()[:20000]):
             match = re.search(r"\bLinux version \d\S+ \(.*", line)
             if match:

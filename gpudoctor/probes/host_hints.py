@@ -83,7 +83,7 @@ def _collect_manager(source: Source, found: Collected) -> None:
         if said(answer) and answer.stdout.strip():
             found.set("package_manager", manager, quote(answer, None))
     for document in source.documents():
-        for index, line in enumerate(document.text.splitlines()[:2000]):
+        for index, line in enumerate(document.text[:200_000].splitlines()[:2000]):
             match = _TOOL.match(line)
             if match:
                 tool = match[1]

@@ -78,6 +78,7 @@ def collect_machine(source: Source, found: Collected) -> None:
         found.set("virtualization", "wsl", found.evidence.get("kernel_release"))
     elif release:
         found.set("is_wsl", False)
+    _collect_tegra(source, found)
     dmi = read_dmi(source)
     virtualization, cloud = machine_of(dmi)
     evidence = Evidence(source=DMI + "sys_vendor", text=" ".join(word for word in dmi[:2] if word))
@@ -85,6 +86,19 @@ def collect_machine(source: Source, found: Collected) -> None:
     found.set("cloud", cloud, evidence)
     if found.get("virtualization") is None:
         _collect_from_hypervisor(source, found)
+
+
+def _collect_tegra(source: Source, found: Collected) -> None:
+    release = found.get("kernel_release") or ""
+    if release.endswith("-tegra"):
+        found.set("is_tegra", True, found.evidence.get("kernel_release"))
+    for path in ("/etc/nv_tegra_release", "/proc/device-tree/model"):
+        answer = source.read(path)
+        text = answer.text.replace("\0", " ").strip() if answer.status is Status.OK else ""
+        if text and (path.startswith("/etc") or re.search(r"jetson|tegra|orin|xavier", text, re.IGNORECASE)):
+            found.set("is_tegra", True, Evidence(source=path, text=text[:200]))
+    if release:
+        found.set("is_tegra", False)
 
 
 def _collect_from_hypervisor(source: Source, found: Collected) -> None:

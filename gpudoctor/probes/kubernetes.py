@@ -25,11 +25,12 @@ from gpudoctor.sources.requests import (
     KUBECTL_DESCRIBE_POD,
     KUBECTL_GET_NODES,
     KUBECTL_GET_PODS,
+    KUBECTL_NODES_TABLE,
 )
 
 NAME = "kubernetes"
 _Item = TypeVar("_Item", KubernetesNode, KubernetesPod)
-REQUESTS = (KUBECTL_GET_NODES, KUBECTL_DESCRIBE_NODE, KUBECTL_DESCRIBE_POD, KUBECTL_GET_PODS)
+REQUESTS = (KUBECTL_GET_NODES, KUBECTL_DESCRIBE_NODE, KUBECTL_DESCRIBE_POD, KUBECTL_GET_PODS, KUBECTL_NODES_TABLE)
 _OBJECT = re.compile(r"^\s*\{|^(?:- )?(?:apiVersion|kind):\s|^\s+\"?kind\"?:\s", re.MULTILINE)
 
 

@@ -68,6 +68,7 @@ def parse_described_node(block: list[str], source: str, start: int = 1) -> Kuber
     unschedulable: bool | None = None
     section = ""
     filled: dict[str, int] = {}
+    asked = False
     for number, line in enumerate(block, start):
         head = _FIELD.match(line)
         if head:
@@ -89,7 +90,8 @@ def parse_described_node(block: list[str], source: str, start: int = 1) -> Kuber
         if label and section not in ("Annotations", "Taints"):
             labels[label[1]] = label[2]
             continue
-        resource = _RESOURCE.match(line)
+        asked = line.strip().lower() in ("limits:", "requests:") or (asked and not head)
+        resource = None if asked else _RESOURCE.match(line)  # a pod's limits are no node's capacity
         if resource:
             into = _which(section, resource[1], capacity, allocatable)
             into[resource[1]] = int(resource[2])

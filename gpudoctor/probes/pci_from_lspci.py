@@ -45,13 +45,19 @@ def from_lspci(source: Source) -> Pci | None:
         return None
     switches = [f.bdf for f in functions if f.is_nvidia and f.class_code in BRIDGE_CLASSES]
     whole = answer.filtered_by is None
+    proof = quote(answer, None, _words_for(answer, gpus))
     pci = Pci(
         nvidia_devices=gpus,
         nvswitches=switches if switches or whole else None,
         mellanox_devices=[f.bdf for f in functions if f.is_mellanox] if whole else None,
-        evidence={"nvidia_devices": quote(answer, None, _words_for(answer, gpus))},
+        evidence={"nvidia_devices": proof} if _shows_all(answer) else {},
     )
     return acs_of(answer, functions, pci)
+
+
+def _shows_all(answer: CommandAnswer) -> bool:
+    """Whether every NVIDIA GPU of the bus is in the output."""
+    return answer.filtered_by is None or filter_shows_nvidia(answer.filtered_by)
 
 
 def _words_for(answer: CommandAnswer, gpus: list[PciDevice]) -> str:

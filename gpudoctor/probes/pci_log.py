@@ -28,6 +28,8 @@ def devices_in_logs(source: Source) -> list[PciDevice]:
     """One device for each address that the driver or the bus named as an NVIDIA GPU."""
     devices: dict[str, PciDevice] = {}
     for document in source.documents():
+        if not _QUICK.search(document.text):
+            continue
         for index, line in enumerate(document.text.splitlines()):
             if not _QUICK.search(line):
                 continue

@@ -21,7 +21,8 @@ STATES = (
 _STATE = re.compile(rf"^(?:{STATES})[*~#!%$@^\-+]{{0,2}}$", re.IGNORECASE)
 _STATE_LONG = re.compile(r"^[A-Z_]+\*?(?:\+[A-Z_]+\*?)+$")
 _KEY = re.compile(r"(?:^|\s)([A-Za-z:]+)=")
-_GPU_GRES = re.compile(r"\bgpu(?::[A-Za-z][^:,(]*)?(?::(\d+))?")
+_GPU_GRES = re.compile(r"\bgpu(?=[:(,]|$)(?::[A-Za-z][^:,(]*)?(?::(\d+))?")
+_FILTERED = re.compile(r"^\s*(?:Gres|State|CfgTRES|AllocTRES|Reason|GresUsed)=")
 _REASON_TAIL = re.compile(r"\s*\[([^@\[\]]+)@([^\]]+)\]\s*$")
 _COLUMNS = {
     "NODELIST": "name",
@@ -56,7 +57,11 @@ def probe(source: Source) -> Slurm | None:
 
 def parse_slurm(text: str, source: str = "scontrol show node") -> list[SlurmNode]:
     """Nodes of one Slurm output, told apart by content."""
-    return parse_scontrol(text, source) if re.search(r"(?:^|\s)NodeName=", text) else parse_sinfo(text, source)
+    return (
+        parse_scontrol(text, source)
+        if re.search(r"(?:^|\s)NodeName=\S|^\s*(?:Gres|State|CfgTRES|Reason)=", text, re.M)
+        else parse_sinfo(text, source)
+    )
 
 
 def parse_scontrol(text: str, source: str = "scontrol show node") -> list[SlurmNode]:
@@ -79,6 +84,10 @@ def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
             block = []
     if block:
         yield start, block
+    if "NodeName=" not in text:  # `scontrol show node | grep -e State -e Gres`
+        filtered = [(n, line) for n, line in enumerate(text.splitlines(), 1) if _FILTERED.match(line)]
+        if filtered:
+            yield filtered[0][0], [line for _, line in filtered]
 
 
 def _node(start: int, block: list[str], source: str) -> SlurmNode:
@@ -99,7 +108,7 @@ def _node(start: int, block: list[str], source: str) -> SlurmNode:
             reason, by, time = _reason("\n".join([fields["Reason"], *more]))
     facts = {"gres": "Gres", "state": "State", "reason": "Reason", "cfg_tres": "CfgTRES", "gpus": "Gres"}
     return SlurmNode(
-        name=fields.get("NodeName", "unnamed"),
+        name=fields.get("NodeName") or "unnamed",
         gres=gres,
         gres_used=_value(fields.get("GresUsed")),
         state=_value(fields.get("State")),

@@ -307,3 +307,18 @@ def test_below_a_root_the_files_of_the_host_are_read(tmp_path):
     facts = host.probe(open_live(str(tmp_path)))
     assert facts is not None
     assert (facts.os_id, facts.os_version, facts.package_manager) == ("rocky", "9.4", "dnf")
+
+
+@pytest.mark.parametrize(
+    ("files", "release", "tegra"),
+    [
+        ({"/etc/nv_tegra_release": "# R36 (release), REVISION: 3.0\n"}, "5.15.136-tegra", True),
+        ({"/proc/device-tree/model": "NVIDIA Jetson AGX Orin Developer Kit\0"}, "6.8.0-1-generic", True),
+        ({}, "6.8.0-49-generic", False),
+        ({}, "", None),
+    ],
+)
+def test_tegra(files, release, tegra):
+    commands = {("uname", "-r"): f"{release}\n"} if release else {}
+    facts = host.probe(machine(files, commands=commands))
+    assert (facts.is_tegra if facts else None) is tegra

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudoctor.facts import Facts, Gpu, Host, Pci, PciDevice
+from gpudoctor.facts import Evidence, Facts, Gpu, Host, Pci, PciDevice
 from gpudoctor.probes import derive, pci
 from gpudoctor.probes.pci_from_lspci import filter_shows_nvidia
 from gpudoctor.probes.pci_lspci import parse_lspci
@@ -362,3 +362,22 @@ def test_gpus_that_answer_are_on_the_bus():
 def test_wsl_has_its_gpus_elsewhere():
     facts = Facts(pci=Pci(nvidia_devices=[]), host=Host(is_wsl=True))
     assert derive.pci_from_gpus(facts).pci.nvidia_devices is None
+
+
+def test_a_tegra_has_its_gpu_in_the_chip():
+    facts = Facts(pci=Pci(nvidia_devices=[]), host=Host(is_tegra=True))
+    assert derive.pci_from_gpus(facts).pci.nvidia_devices is None
+
+
+def test_a_bus_seen_whole_is_not_completed_by_what_the_driver_remembers():
+    seen = {"nvidia_devices": Evidence(source="lspci")}
+    one = PciDevice(bdf="0000:01:00.0")
+    gpus = [Gpu(index=0, bdf="0000:01:00.0"), Gpu(index=1, bdf="0000:02:00.0")]
+    facts = derive.pci_from_gpus(Facts(pci=Pci(nvidia_devices=[one], evidence=seen), gpus=gpus))
+    assert [device.bdf for device in facts.pci.nvidia_devices] == ["0000:01:00.0"]
+    # A sandbox may hide the bus while its GPU answers.
+    facts = derive.pci_from_gpus(Facts(pci=Pci(nvidia_devices=[], evidence=seen), gpus=gpus))
+    assert len(facts.pci.nvidia_devices) == 2
+    # A lost GPU is not put back on the bus.
+    facts = derive.pci_from_gpus(Facts(gpus=[Gpu(index=0, bdf="0000:01:00.0", lost=True)]))
+    assert facts.pci is None or facts.pci.nvidia_devices is None

@@ -412,6 +412,15 @@ def test_a_message_that_the_terminal_wrapped_is_one_line(width: int) -> None:
     assert source.run("uname", "-r").stdout == KERNEL
 
 
+def test_a_sentence_broken_between_words_is_searched_as_one() -> None:
+    text = 'docker: Error response from daemon: could not select device driver ""\nwith capabilities: [[gpu]].\n\nThanks\n'
+    document = open_text(text).documents()[0]
+    whole = 'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].'
+    assert document.text.startswith(text)
+    assert document.line_numbers is not None
+    assert document.line_numbers[document.text.split("\n").index(whole)] == 1
+
+
 def test_tables_and_columns_are_not_joined() -> None:
     columns = "              total        used        free      shared  buff/cache   available"
     text = f"$ free -m\n{columns}\nMem:           15890         612       15040           2         238       15021\n"

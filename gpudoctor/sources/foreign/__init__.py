@@ -15,10 +15,12 @@ from gpudoctor.sources.foreign import (
     dcgm,
     frameworks,
     kernel_log,
+    kubernetes,
     lspci,
     nccl,
     network,
     nvidia_smi,
+    slurm,
     small_files,
 )
 from gpudoctor.sources.foreign.answer import Found
@@ -46,5 +48,7 @@ RECOGNISERS: tuple[Recogniser, ...] = (
     dcgm,
     network,
     containers,
+    kubernetes,
+    slurm,
     small_files,
 )

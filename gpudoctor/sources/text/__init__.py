@@ -14,7 +14,7 @@ from gpudoctor.sources.foreign.answer import Found
 from gpudoctor.sources.stored import Answers, StoredSource
 from gpudoctor.sources.text import values
 from gpudoctor.sources.text.blocks import Block, blocks
-from gpudoctor.sources.text.clean import Line, clean
+from gpudoctor.sources.text.clean import Line, clean, unbroken
 from gpudoctor.sources.text.outputs import answers_of
 
 # Kinds that are looked for where no command says what the lines are.
@@ -26,9 +26,9 @@ def open_paste(text: str, name: str = "pasted text") -> StoredSource:
     """A source of what is in the paste. Never raises: any text can be searched for messages."""
     lines = clean(text)
     answers = _answers(lines)
-    documents = [
-        Document(name, DocumentKind.PASTE, "\n".join(line.text for line in lines), [line.number for line in lines])
-    ]
+    searched = [*lines, *unbroken(lines)]
+    text_of_all = "\n".join(line.text for line in searched)
+    documents = [Document(name, DocumentKind.PASTE, text_of_all, [line.number for line in searched])]
     log = _kernel_log_document(answers)
     if log is not None:
         documents.append(log)

@@ -11,6 +11,7 @@ from collections import Counter
 import msgspec
 
 from gpudoctor.sources.terminal import TERMINAL_CODES
+from gpudoctor.sources.text.prompts import prompt
 
 # What is left of a colour code when the escape character got lost on the way: "[01;31m", "[K".
 _ANSI_REST = re.compile(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m)")
@@ -94,7 +95,7 @@ def joined(lines: list[Line]) -> list[Line]:
 
 def _goes_on(before: str, line: str) -> bool:
     """Whether `line` can be the rest of `before`. Lines that begin alike are entries of a log."""
-    if _STARTS_ANEW.match(line) or _TABLE_EDGE.search(line) or before[:6] == line[:6]:
+    if _STARTS_ANEW.match(line) or _TABLE_EDGE.search(line) or before[:5] == line[:5]:
         return False
     return not (before.endswith((".", ":", ";")) and line[:1].isupper())
 
@@ -107,3 +108,35 @@ def _terminal_width(lines: list[Line]) -> int | None:
     full = lengths[longest] + lengths[longest - 1]  # a blank at the end is lost in copying
     # One line at the maximum proves nothing, unless it is a usual width.
     return longest if full >= 3 or (longest in (80, 100, 120, 132)) else None
+
+
+_BROKEN_BETWEEN_WORDS = re.compile(r"[a-z]+,? \w|[\"'(]\w[\w. ]*[\"')]\S? ")
+_MOST_JOINED = 6
+
+
+def unbroken(lines: list[Line]) -> list[Line]:
+    """Sentences that a mail program or a narrow page broke between words, each as one more line with its first number.
+
+    They come in addition: whether two lines are one sentence is a guess.
+    """
+    found: list[Line] = []
+    i = 0
+    while i < len(lines):
+        end = i + 1
+        while end < len(lines) and end - i < _MOST_JOINED and _may_be_one(lines[end - 1].text, lines[end].text):
+            end += 1
+        if end - i > 1:
+            found.append(Line(lines[i].number, " ".join(line.text.strip() for line in lines[i:end])))
+        i = end
+    return found
+
+
+def _may_be_one(before: str, line: str) -> bool:
+    return (
+        40 <= len(before) <= 200
+        and _BROKEN_BETWEEN_WORDS.match(line) is not None
+        and not before.endswith((".", ";", "{", "}", "|", ">", ":"))
+        and _goes_on(before, line)
+        and not _TABLE_EDGE.search(before)
+        and prompt(before) is None
+    )

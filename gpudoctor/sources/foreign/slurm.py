@@ -1,0 +1,43 @@
+"""`scontrol show node` and `sinfo` in its forms: default, -N, -R, and with bars, with or without a heading."""
+
+from __future__ import annotations
+
+import re
+
+from gpudoctor.facts import DocumentKind
+from gpudoctor.sources.foreign.answer import Found, command
+from gpudoctor.sources.requests import SCONTROL_SHOW_NODE, SINFO
+
+KIND = DocumentKind.COMMAND
+
+_SCONTROL = re.compile(
+    r"^\s*NodeName=\S+ .*(?:CoresPerSocket|State|Arch)=|^\s*State=[A-Z]\w\S* .*ThreadsPerCore=|^\s*Gres=gpu\S*\s*$|^\s*CfgTRES=cpu=",
+    re.MULTILINE,
+)
+_STATE = (
+    r"(?:alloc\w*|idle|mix\w*|down|drain\w*|drng|comp\w*|inval|maint|resv|reserved|plnd|planned|unk\w*)[*~#!%$@^\-]?"
+)
+_HEADING = re.compile(
+    r"^(?=.*\bSTATE\b)(?=.*\b(?:NODELIST|HOSTNAMES)\b).*\b(?:PARTITION|GRES|AVAIL|CPUS)\b|^REASON\s+USER\s+TIMESTAMP\s+NODELIST",
+    re.MULTILINE,
+)
+_ROW = re.compile(
+    rf"^\S+\s*\|\s*gpu:\S+.*\|\s*{_STATE}\s*(?:\||$)|^\S+\s+(?:up|down|drain|inact)\s+\S+\s+\d+\s+{_STATE}\s+\S+\s*$",
+    re.MULTILINE,
+)
+
+
+def recognise(text: str) -> bool:
+    """Whether one of them wrote some of this."""
+    head = text[:65536]
+    return any(pattern.search(head) for pattern in (_SCONTROL, _HEADING, _ROW))
+
+
+def requests(text: str) -> Found:
+    """Either or both."""
+    found: Found = {}
+    if _SCONTROL.search(text):
+        found |= command(SCONTROL_SHOW_NODE, text)
+    if _HEADING.search(text) or _ROW.search(text):
+        found |= command(SINFO, text)
+    return found
