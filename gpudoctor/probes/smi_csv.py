@@ -99,7 +99,7 @@ _COLUMNS: dict[str, tuple[str, values.Convert]] = {
     "reset_status.reset_required": ("reset_required", values.flag),
     "reset_status.drain_and_reset_recommended": ("drain_and_reset_recommended", values.flag),
     "fabric.state": ("fabric_state", values.snake),
-    "fabric.status": ("fabric_status", values.snake),
+    "fabric.status": ("fabric_status", values.nvml_status),
     "display_active": ("display_active", values.flag),
     "addressing_mode": ("addressing_mode", values.none_or_snake),
 }

@@ -186,7 +186,7 @@ FIELDS: tuple[Field, ...] = (
         ("gpu_reset_status/drain_and_reset_recommended", "gpu reset status/drain and reset recommended"),
     ),
     Field("fabric_state", values.snake, ("fabric/state",)),
-    Field("fabric_status", values.snake, ("fabric/status",)),
+    Field("fabric_status", values.nvml_status, ("fabric/status",)),
     Field("fabric_health", values.snake, ("fabric/health/summary",)),
     Field("display_active", values.flag, ("display_active", "display active")),
     Field(

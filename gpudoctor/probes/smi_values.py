@@ -130,6 +130,11 @@ def snake(value: str) -> str | None:
     return plain(value).replace(" ", "_") if is_value(value) else None
 
 
+def nvml_status(value: str) -> str | None:
+    """As `snake`, where the words are an NVML result themselves: "Insufficient Resources" is the value, not the lack of one."""
+    return plain(value).replace(" ", "_") if plain(value) not in _NO_VALUE else None
+
+
 def none_or_snake(value: str) -> str | None:
     """As `snake`, where None is a state of its own."""
     return "none" if plain(value) == "none" else snake(value)
