@@ -130,7 +130,9 @@ def test_help_does_not_load_the_engine() -> None:
 
 
 def test_a_check_loads_only_what_it_needs() -> None:
-    loaded = loaded_by("check", "--from", str(PACKAGE / "demo" / "healthy"))
+    healthy = ("check", "--from", str(PACKAGE / "demo" / "healthy"))
+    loaded_by(*healthy)  # the first run in a checkout reads the rules' YAML and keeps them checked
+    loaded = loaded_by(*healthy)
     assert not loaded & {"rich", "yaml", "jsonschema", "kubernetes", "ClusterShell", "asyncio", "unittest"}
 
 

@@ -139,6 +139,9 @@ def test_what_was_never_asked_is_not_absent(source: Source) -> None:
 
 
 def test_gives_gpu_related_variables_only(source: Source) -> None:
+    if "below" in source.name:  # this process's variables say nothing of the host whose files are read
+        assert source.env("CUDA_VISIBLE_DEVICES") is None
+        return
     assert source.env("CUDA_VISIBLE_DEVICES") == "1"
     assert source.env("AWS_SECRET_ACCESS_KEY") is None
     environment = source.environment()
