@@ -28,7 +28,7 @@ _EVENT = re.compile(
 )
 _PODS = re.compile(
     r"^(?:NAMESPACE\s+)?NAME\s+READY\s+STATUS\s+RESTARTS"
-    r"|^\S*\s*[a-z0-9][a-z0-9.\-]*\s+\d+/\d+\s+(?:Running|Pending|Completed|Error|Evicted|OOMKilled|Terminating|Unknown|Init:\S+"
+    r"|^[ \t]*(?:\S+[ \t]+)?[a-z0-9][a-z0-9.\-]*[ \t]+\d+/\d+\s+(?:Running|Pending|Completed|Error|Evicted|OOMKilled|Terminating|Unknown|Init:\S+"
     r"|ContainerCreating|\w*BackOff|Err\w+|CreateContainer\w+|UnexpectedAdmissionError|PodInitializing)\s+\d+",
     re.MULTILINE,
 )
