@@ -90,7 +90,7 @@ def _clue(clue: Clue) -> str:
 def as_markdown(rule: Rule) -> str:
     """The page for docs/rules/."""
     lines = [
-        f"## {escape(plain_template(rule.title))}",
+        f"# {escape(plain_template(rule.title))}",
         "",
         f"{code(rule.id)}, {rule.severity}; {ACTIONS[rule.action]}.",
     ]

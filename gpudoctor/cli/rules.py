@@ -110,7 +110,7 @@ def docs(
         bool, typer.Option("--check", help="Write nothing; exit 2 where a page is out of date.")
     ] = False,
 ) -> None:
-    """Write the rules' pages as Markdown: one page an area, and an index."""
+    """Write the rules' pages as Markdown: one page a rule, and indexes by area, symptom and Xid."""
     from gpudoctor.cli.rule_docs import pages, stale, write_pages
     from gpudoctor.engine.load import load_rules
 
