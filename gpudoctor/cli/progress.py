@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 
 class Progress:
@@ -13,7 +17,7 @@ class Progress:
         self._on = sys.stderr.isatty()
         self._waiting: list[str] = []
         self._begun = time.monotonic()
-        self._drawn = False
+        self._status: Status | None = None
 
     def __call__(self, name: str, done: bool) -> None:
         """`on_progress` of run_probes."""
@@ -28,13 +32,15 @@ class Progress:
             self._draw("waiting for " + ", ".join(self._waiting).replace("_", " "))
 
     def _draw(self, text: str) -> None:
-        sys.stderr.write("\r\x1b[K" + text[:78])
-        sys.stderr.flush()
-        self._drawn = True
+        if self._status is None:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status("", spinner="line")
+            self._status.start()
+        self._status.update(text[:70])
 
     def end(self) -> None:
         """Takes the line away."""
-        if self._drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._drawn = False
+        if self._status is not None:
+            self._status.stop()
+            self._status = None

@@ -215,8 +215,20 @@ def processes(nvml: Library, handle: Any) -> tuple[Any, ...]:
             if word == "G" and known["kind"] == "C":
                 known["kind"] = "C+G"
     for process in found.values():
-        try:
-            process["name"] = nvml.text("nvmlSystemGetProcessName", process["pid"])
-        except NvmlCode:
-            continue
+        name = _process_name(nvml, process["pid"])
+        if name is not None:
+            process["name"] = name
     return (list(found.values()),)
+
+
+def _process_name(nvml: Library, pid: int) -> str | None:
+    """NVML's name of a process; where it has none (another user's, an old driver) the operating system's."""
+    try:
+        return nvml.text("nvmlSystemGetProcessName", pid)
+    except NvmlCode:
+        import psutil  # rarely needed, and not cheap to load
+
+        try:
+            return str(psutil.Process(pid).name())
+        except (psutil.Error, OSError):
+            return None
