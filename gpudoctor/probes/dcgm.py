@@ -8,6 +8,7 @@ from typing import Any
 from gpudoctor.facts import Dcgm, DcgmResult, Driver, Evidence, Facts, Gpu
 from gpudoctor.probes.ask import said
 from gpudoctor.probes.collect import quote
+from gpudoctor.probes.dcgm_json import parse_json
 from gpudoctor.sources.answers import CommandAnswer, Source
 from gpudoctor.sources.requests import DCGMI_DIAG, DCGMI_DISCOVERY
 
@@ -26,7 +27,7 @@ def probe(source: Source) -> Facts | None:
     if source.kind == "live":
         return None
     diag, discovery = source.run(*DCGMI_DIAG), source.run(*DCGMI_DISCOVERY)
-    results = parse_diag(diag) if said(diag) else []
+    results = parse_json(diag) or parse_diag(diag) if said(diag) else []
     fields = {r.test: r.result for r in results}
     count = parse_discovery(discovery) if said(discovery) else None
     if not results and count is None:

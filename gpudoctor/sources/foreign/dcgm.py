@@ -1,4 +1,4 @@
-"""dcgmi: the diagnostic's table (also a part of it) and discovery."""
+"""dcgmi: the diagnostic's table (also a part of it) or JSON and discovery."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gpudoctor.sources.requests import DCGMI_DIAG, DCGMI_DISCOVERY
 KIND = DocumentKind.COMMAND
 
 _DIAG = re.compile(
-    r"^\s*\| Diagnostic\s+\| Result|^\s*[|+]-{3,}\s+(?:Metadata|Deployment|Integration|Hardware|Stress)\s+-"
+    r'"DCGM (?:GPU )?Diagnostic"\s*:'
+    r"|^\s*\| Diagnostic\s+\| Result|^\s*[|+]-{3,}\s+(?:Metadata|Deployment|Integration|Hardware|Stress)\s+-"
     r"|^\s*\| (?:GPU Memory|PCIe|Memory Bandwidth|Diagnostic|Targeted (?:Power|Stress)|SM Stress|EUD Test|Memtest|Inforom|Pulse Test)\s+\| (?:Pass|Fail|Warn|Skip)",
     re.MULTILINE,
 )
