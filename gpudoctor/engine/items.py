@@ -29,7 +29,9 @@ def full_bdf(text: str) -> str:
 
 
 def _gpu(item: Any) -> str:
-    return f"gpu {full_bdf(item.bdf)}" if item.bdf else f"gpu {item.index}"
+    if item.bdf:
+        return f"gpu {full_bdf(item.bdf)}"
+    return "gpu" if item.index is None else f"gpu {item.index}"
 
 
 def _bdf(item: Any) -> str:
