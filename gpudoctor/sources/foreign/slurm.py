@@ -18,7 +18,7 @@ _STATE = (
     r"(?:alloc\w*|idle|mix\w*|down|drain\w*|drng|comp\w*|inval|maint|resv|reserved|plnd|planned|unk\w*)[*~#!%$@^\-]?"
 )
 _HEADING = re.compile(
-    r"^(?=.*\bSTATE\b)(?=.*\b(?:NODELIST|HOSTNAMES)\b).*\b(?:PARTITION|GRES|AVAIL|CPUS)\b|^REASON\s+USER\s+TIMESTAMP\s+NODELIST",
+    r"^(?=.*\bSTATE\b)(?=.*\b(?:NODELIST|HOSTNAMES)\b).*\b(?:PARTITION|GRES|AVAIL|CPUS|REASON)\b|^REASON\s+USER\s+TIMESTAMP\s+NODELIST",
     re.MULTILINE,
 )
 _ROW = re.compile(
