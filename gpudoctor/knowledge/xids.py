@@ -66,6 +66,7 @@ class XidVariant(msgspec.Struct, frozen=True, kw_only=True):
     action: str | None = None
     advice: str | None = None
     vendor_action: str | None = None
+    differs: str | None = None
 
 
 class XidEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +129,17 @@ def lookup(code: int, architecture: str | None = None, driver_branch: int | str 
     branch = branch_number(driver_branch)
     for variant in entry.variants:
         if _applies(variant, wanted, branch):
-            names = ("mnemonic", "name", "meaning", "blame", "severity", "action", "advice", "vendor_action")
+            names = (
+                "mnemonic",
+                "name",
+                "meaning",
+                "blame",
+                "severity",
+                "action",
+                "advice",
+                "vendor_action",
+                "differs",
+            )
             changes = {name: value for name in names if (value := getattr(variant, name)) is not None}
             return msgspec.structs.replace(entry, **changes)
     return entry
