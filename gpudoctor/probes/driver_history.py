@@ -50,7 +50,7 @@ def parse_apt_history(text: str) -> list[Event]:
         if key == "Start-Date":
             time = " ".join(value.split()).replace(" ", "T") or None
         elif action is not None:
-            for match in re.finditer(r"(\S+?)(?::[a-z0-9]+)? \(([^)]*)\)", value):
+            for match in re.finditer(r"(?<![^\s,])([^\s:(),]{1,120})(?::[a-z0-9]+)? \(([^)]{0,200})\)", value):
                 name = match[1].lstrip(",").strip()
                 versions = [word.strip() for word in match[2].split(",") if word.strip() not in ("automatic", "")]
                 if _wanted(name):

@@ -161,7 +161,7 @@ def arch_in_release(release: str) -> str | None:
 
 _VERSION_LINE = Lazy(r"^Linux version (\S+)", re.MULTILINE)
 _GCC_OLD = Lazy(r"\bgcc version (\d+(?:\.\d+)+)")
-_GCC_NEW = Lazy(r"\((?:\S*?)?gcc(?:-[\d.]+)?(?:\.\w+)? \([^()]*(?:\([^()]*\)[^()]*)*\) (\d+(?:\.\d+)+)")
+_GCC_NEW = Lazy(r"\([\w.+/-]*?gcc(?:-[\d.]+)?(?:\.\w+)? \([^()]*(?:\([^()]*\)[^()]*)*\) (\d+(?:\.\d+)+)")
 _CLANG = Lazy(r"\bclang version (\d+(?:\.\d+)+)")
 
 

@@ -139,8 +139,8 @@ def _collect_toolkit_config(source: Source, found: Collected) -> None:
 
 def parse_containerd_config(text: str) -> tuple[bool, str | None]:
     """Whether a containerd configuration has a runtime called nvidia, and its default runtime."""
-    configured = re.search(r"(?m)^\s*\[plugins\..*\.runtimes\.[\"']?nvidia[\w-]*[\"']?\]", text) is not None
-    default = re.search(r"(?m)^\s*default_runtime_name\s*=\s*[\"']([^\"']+)[\"']", text)
+    configured = re.search(r"(?m)^[ \t]*\[plugins\..*\.runtimes\.[\"']?nvidia[\w-]*[\"']?\]", text) is not None
+    default = re.search(r"(?m)^[ \t]*default_runtime_name\s*=\s*[\"']([^\"']+)[\"']", text)
     return configured, default[1] if default else None
 
 
@@ -196,7 +196,7 @@ def _collect_podman(source: Source, found: Collected) -> None:
     match = re.search(r"podman version (\d+\.\d+\S*)", answer.stdout) if said(answer) else None
     if match is None:
         answer = source.run(*requests.PODMAN_INFO) if not is_machine(source) else answer
-        match = re.search(r"(?m)^\s+Version:\s+(\d+\.\d+\S*)", answer.stdout) if said(answer) else None
+        match = re.search(r"(?m)^[ \t]+Version:\s+(\d+\.\d+\S*)", answer.stdout) if said(answer) else None
     if match:
         found.set("podman_installed", True)
         found.set("podman_version", match[1], quote(answer, find_line(answer.stdout, match[1])))

@@ -26,9 +26,10 @@ class Specification(NamedTuple):
     paths: list[str]
 
 
-_KIND = Lazy(r'(?m)^\s*(?:- )?"?kind"?\s*:\s*"?([\w.-]+/[\w.-]+)"?')
-_NAME = Lazy(r'(?m)^\s*(?:-\s+)?(?:\{\s*)?"?name"?\s*:\s*"?([\w.:-]+)"?')
+_KIND = Lazy(r'(?m)^[ \t]*(?:- )?"?kind"?[ \t]*:[ \t]*"?([\w.-]+/[\w.-]+)"?')
+_NAME = Lazy(r'(?m)^[ \t]*(?:-[ \t]+)?(?:\{[ \t]*)?"?name"?[ \t]*:[ \t]*"?([\w.:-]+)"?')
 _HOST_PATH = Lazy(r'"?hostPath"?\s*:\s*"?(/[^"\s,}]+)"?')
+_DEVICE = Lazy(r"[\w.-]+/[\w.-]+=[\w.:-]+")
 _NODE = Lazy(r'"?path"?\s*:\s*"?(/dev/[^"\s,}]+)"?')
 
 
@@ -67,7 +68,7 @@ def _parse_json(text: str) -> Specification:
 
 def _device_names(text: str) -> list[str]:
     """Names in the list `devices:`, not those in `hooks` (hookName) or elsewhere."""
-    start = re.search(r'(?m)^\s{0,2}"?devices"?\s*:', text) or re.search(r'"devices"\s*:', text)
+    start = re.search(r'(?m)^[ \t]{0,2}"?devices"?\s*:', text) or re.search(r'"devices"\s*:', text)
     if start is None:
         return []
     return list(dict.fromkeys(_NAME.findall(text[start.end() :])))
@@ -115,7 +116,7 @@ def collect_cdi(source: Source, found: Collected) -> None:
 
 def parse_cdi_list(text: str) -> list[str] | None:
     """Device names of `nvidia-ctk cdi list`; `None` when it says nothing of devices."""
-    devices = re.findall(r"(?m)^\s*([\w.-]+\.[\w.-]+/[\w.-]+=[\w.:-]+)\s*$", text)
+    devices = [line.strip() for line in text.splitlines() if _DEVICE.fullmatch(line.strip())]
     if devices:
         return list(dict.fromkeys(devices))
     return [] if re.search(r"Found 0 CDI devices", text) else None

@@ -88,7 +88,7 @@ def parse_info_text(text: str) -> DockerInfo:
         default_runtime=values.get("Default Runtime") or None,
         cgroup_driver=values.get("Cgroup Driver") or None,
         cgroup_version=int(version) if version.isdigit() else None,
-        rootless=bool(re.search(r"(?m)^\s*rootless\s*$", text)) if whole else None,
+        rootless=bool(re.search(r"(?m)^[ \t]*rootless[ \t]*$", text)) if whole else None,
         desktop="Docker Desktop" in values.get("Operating System", "") if whole else None,
         snap="/snap/" in values["Docker Root Dir"] if "Docker Root Dir" in values else None,
     )

@@ -185,3 +185,26 @@ def test_gpus_of_two_tools_are_matched_by_address_uuid_or_index(other):
 def test_no_text_crashes_a_probe(text):
     _, runs = run_probes(open_text(text))
     assert [run for run in runs if run.state is ProbeState.CRASHED] == []
+
+
+HOSTILE = {
+    "cdi": "$ nvidia-ctk cdi list\n" + "a." * 50_000,
+    "lspci": "$ lspci\n01:00.0 VGA: " + "[10de:" * 20_000,
+    "dkms": "$ dkms status\n" + "nvidia" * 20_000,
+    "dpkg": "$ dpkg -l\nii " + "n" * 100_000,
+    "docker": "$ docker info\n" + "A " * 50_000 + ":\n",
+    "version": "$ cat /proc/version\nLinux version " + "(" * 100_000,
+    "compiler": "compiler used to compile the kernel (gcc" + " " * 100_000,
+    "modules": "/lib/modules/" + "a/" * 50_000,
+    "history": "$ cat /var/log/apt/history.log\nUpgrade: nvidia" + "a" * 100_000 + "(",
+    "config": "$ cat /etc/containerd/config.toml\n" + "\n" * 50_000,
+    "word": "a" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_takes_no_more_than_linear_time(name):
+    started = time.monotonic()
+    _, runs = run_probes(open_text(HOSTILE[name]))
+    assert time.monotonic() - started < 10
+    assert [run for run in runs if run.state in (ProbeState.CRASHED, ProbeState.TIMED_OUT)] == []
