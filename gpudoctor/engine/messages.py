@@ -102,7 +102,7 @@ def interesting(rules: Iterable[Rule]) -> Any:
     }
     shortest = [w for w in wanted if not any(other != w and other in w for other in wanted)]
     limits = options()
-    limits.max_mem = 1 << 28
+    limits.max_mem = 48 << 20
     limits.encoding = re2.Options.Encoding.LATIN1
     return re2.compile("|".join(re2.escape(w) for w in sorted(shortest)).encode(), limits)
 
