@@ -30,7 +30,19 @@ def probe(source: Source) -> Slurm | None:
         if answer.status in (Status.OK, Status.FAILED) and answer.stdout.strip():
             for node in parse_slurm(answer.stdout, answer.request):
                 nodes[node.name] = _fill(nodes[node.name], node) if node.name in nodes else node
-    return Slurm(nodes=list(nodes.values())) if nodes else None
+    return Slurm(nodes=_with_lines_of_unnamed(list(nodes.values()))) if nodes else None
+
+
+def _with_lines_of_unnamed(nodes: list[SlurmNode]) -> list[SlurmNode]:
+    """Lines that grep left of one node's output belong to the one node that is out of service elsewhere in the paste."""
+    lines = [node for node in nodes if node.name == "unnamed"]
+    out = [
+        node for node in nodes if node.name != "unnamed" and re.search(r"(?i)drain|drng|down|inval", node.state or "")
+    ]
+    if len(lines) != 1 or len(out) != 1:
+        return nodes
+    whole = _fill(out[0], lines[0])
+    return [whole if node is out[0] else node for node in nodes if node is not lines[0]]
 
 
 def parse_slurm(text: str, source: str = "scontrol show node") -> list[SlurmNode]:

@@ -167,3 +167,17 @@ def test_a_paste() -> None:
     read = slurm.probe(open_text("$ scontrol show node h1\n" + NEW + "$ sinfo -R\nnothing\n"))
     assert read is not None
     assert [n.name for n in read.nodes or []] == ["h1"]
+
+
+def test_a_reason_that_grep_left_belongs_to_the_drained_node() -> None:
+    read = slurm.probe(
+        open_text(
+            "$ sinfo\nPARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\ngpu*         up   infinite      1  drain gpu02\n"
+            "gpu*         up   infinite      1   idle gpu01\n$ scontrol show node gpu02 | grep -i reason\n   Reason=Low RealMemory [slurm@2024-03-01T10:00:00]\n"
+        )
+    )
+    assert read is not None
+    assert [(n.name, n.state, n.reason) for n in read.nodes or []] == [
+        ("gpu02", "drain", "Low RealMemory"),
+        ("gpu01", "idle", None),
+    ]
