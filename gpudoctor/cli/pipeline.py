@@ -13,7 +13,7 @@ from gpudoctor import __version__
 from gpudoctor.cli import exit_codes
 from gpudoctor.errors import GpudoctorError
 from gpudoctor.facts import Expectation, Facts
-from gpudoctor.report import ProbeRun, ProbeState, Report, Severity, Tool
+from gpudoctor.report import ProbeRun, Report, Severity, Tool
 
 if TYPE_CHECKING:
     from gpudoctor.engine.load import RuleSet
@@ -77,8 +77,6 @@ def gather(source: Source, request: Request) -> tuple[Facts, list[ProbeRun]]:
         )
     finally:
         progress.end()
-    # What the user left out is not missing.
-    runs = [msgspec.structs.replace(run, essential=False) if run.state is ProbeState.SKIPPED else run for run in runs]
     return msgspec.structs.replace(facts, expect=request.expectation), runs
 
 

@@ -86,4 +86,4 @@ def _checked(report: Report, width: int, verbose: bool) -> list[str]:
 def _more(report: Report, paint: Paint, verbose: bool) -> list[str]:
     if not report.findings or verbose:
         return []
-    return ["", paint.dim(f"more: add -v for every cause; gpudoctor explain {report.findings[0].rule}")]
+    return ["", paint.dim("more: -v shows every cause; gpudoctor explain RULE explains a rule")]

@@ -42,6 +42,7 @@ _IPV6 = re.compile(
 )
 _MAC = re.compile(r"(?<![\w:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:])", re.IGNORECASE)
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
+_PUBLIC_UUIDS = frozenset({"8be4df61-93ca-11d2-aa0d-00e098032b8c"})  # UEFI's own variables, SecureBoot among them
 _GUID = re.compile(r"\b0x[0-9a-f]{16}\b|\b[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}\b", re.IGNORECASE)
 _SERIAL = re.compile(
     r"((?:Serial Number|Board Serial|<serial>|<board_serial>|\"serial\"|\bserial)\s*[:=>]?\s*\"?)([A-Z0-9]{6,})\b",
@@ -52,7 +53,7 @@ _SYSLOG_HOST = re.compile(
     r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]+(?:[+-]\d\d:?\d\d|Z)?) (\S+) (?:kernel:|[\w./-]+(?:\[\d+\])?:)",
     re.MULTILINE,
 )
-_UNAME_HOST = re.compile(r"^Linux (\S+) \d+\.\d+", re.MULTILINE)
+_UNAME_HOST = re.compile(r"^Linux (?!version )(\S+) \d+\.\d+", re.MULTILINE)
 _PASSWD_USERS = re.compile(r"\buid=\d+\(([^)]+)\)")
 _KEPT_WORDS = frozenset(
     [
@@ -112,7 +113,7 @@ class Scrubber:
         return self.text(value)
 
     def _stand_ins(self, text: str) -> str:
-        text = _UUID.sub(lambda m: _same_shape(m.group(), keep="-"), text)
+        text = _UUID.sub(lambda m: m[0] if m[0].lower() in _PUBLIC_UUIDS else _same_shape(m[0], keep="-"), text)
         text = _MAC.sub(lambda m: "02:" + _same_shape(m.group()[3:], keep=":"), text)
         text = _GUID.sub(
             lambda m: m.group() if _is_plain(m.group()) else _same_shape(m.group(), keep=":x", start=2), text

@@ -1,0 +1,89 @@
+"""`gpudoctor explain`: text, files, standard input, rule ids."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Gpudoctor
+
+XID = "[  100.000000] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python3, GPU has fallen off the bus.\n"
+SMI = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+
+
+def rules_in(text: str) -> list[str]:
+    return [finding["rule"] for finding in json.loads(text)["findings"]]
+
+
+def test_a_pasted_error(gpudoctor: Gpudoctor) -> None:
+    run = gpudoctor("explain", SMI)
+    assert run.returncode == 1
+    assert run.stdout.startswith("FAIL  this evidence: 1 root cause\n")
+    assert "driver/module-not-loaded" in run.stdout
+    assert "NOT CHECKED" not in run.stdout
+
+
+def test_words_without_quotes_are_one_text(gpudoctor: Gpudoctor) -> None:
+    quoted = gpudoctor("explain", SMI, "--format", "json")
+    bare = gpudoctor("explain", *SMI.split(), "--format", "json")
+    assert rules_in(bare.stdout) == rules_in(quoted.stdout) != []
+
+
+@pytest.mark.parametrize("way", ["file", "from", "stdin", "dash", "gz", "gz-stdin", "utf-16"])
+def test_every_way_to_hand_over_a_log_says_the_same(gpudoctor: Gpudoctor, tmp_path: Path, way: str) -> None:
+    log, packed, wide = tmp_path / "kern.log", tmp_path / "kern.log.gz", tmp_path / "wide.log"
+    log.write_text(XID)
+    packed.write_bytes(gzip.compress(XID.encode()))
+    wide.write_bytes(XID.encode("utf-16"))
+    run = {
+        "file": lambda: gpudoctor("explain", log, "--format", "json"),
+        "from": lambda: gpudoctor("explain", "--from", log, "--format", "json"),
+        "stdin": lambda: gpudoctor("explain", "--format", "json", input=XID),
+        "dash": lambda: gpudoctor("explain", "-", "--format", "json", input=XID),
+        "gz": lambda: gpudoctor("explain", packed, "--format", "json"),
+        "gz-stdin": lambda: gpudoctor("explain", "-", "--format", "json", input=packed.read_bytes()),
+        "utf-16": lambda: gpudoctor("explain", "-", "--format", "json", input=wide.read_bytes()),
+    }[way]()
+    assert run.returncode == 1, run.stderr
+    assert rules_in(run.stdout) == ["xid/fallen-off-bus"]
+
+
+def test_a_huge_standard_input(gpudoctor: Gpudoctor) -> None:
+    filler = "[   50.000000] usb 1-1: new high-speed USB device number 2 using xhci_hcd\n" * 120_000
+    run = gpudoctor("explain", "-", "--format", "json", input=filler + XID)
+    assert run.returncode == 1, run.stderr
+    assert rules_in(run.stdout) == ["xid/fallen-off-bus"]
+    assert json.loads(run.stdout)["findings"][0]["evidence"][0]["line"] == 120_001
+
+
+def test_a_text_that_says_nothing_is_unknown_not_healthy(gpudoctor: Gpudoctor) -> None:
+    run = gpudoctor("explain", "hello world")
+    assert run.returncode == 3
+    assert run.stdout.startswith("UNKNOWN  ")
+
+
+def test_a_rule_id_shows_its_page(gpudoctor: Gpudoctor) -> None:
+    run = gpudoctor("explain", "driver/module-not-loaded")
+    assert run.returncode == 0
+    assert run.stdout.startswith("driver/module-not-loaded  (critical)\n")
+    assert "cause 1: " in run.stdout
+    page = json.loads(gpudoctor("explain", "driver/module-not-loaded", "--format", "json").stdout)
+    assert page["id"] == "driver/module-not-loaded"
+
+
+@pytest.mark.parametrize("data", [b"\0" * 5000, bytes(range(256)) * 40, b"\x1f\x8b broken", b"\xff" * 1000])
+def test_binary_input_is_no_crash(gpudoctor: Gpudoctor, data: bytes) -> None:
+    run = gpudoctor("explain", "-", input=data)
+    assert run.returncode in (2, 3)
+    assert "Traceback" not in run.stderr
+    assert "fault of gpudoctor" not in run.stderr
+
+
+def test_hostile_text_does_not_reach_the_terminal(gpudoctor: Gpudoctor) -> None:
+    run = gpudoctor("explain", "-", input=XID.replace("python3", "\x1b[31m\x1b]0;x\x07evil\u202e[red]"))
+    assert run.returncode == 1
+    assert "\x1b" not in run.stdout
+    assert "\u202e" not in run.stdout
