@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
 
-# Lines that facts are read from, whatever the rules look for.
-ALWAYS = (
-    "NVRM", "Xid", "nvidia", "nouveau", "NVSwitch", "AER:", "PCIe Bus Error", "mce: ", "Machine check", "Hardware Error", "EDAC ", "Out of memory",
-    "oom-kill", "oom_reaper", "invoked oom-killer", "Killed process", "Kernel panic", "Linux version ", "Command line: ", "blocked for more than",
-    "I/O error", "DMAR: ", "AMD-Vi: ", "BUG: ", "soft lockup", "vfio-pci", "pciehp", "slabinfo", "module verification failed",
-    "Loading of ", "mlx5_core", "segfault at", "PM: suspend", "traps: ",
+# Lines that facts are read from, whatever the rules look for and however many there are.
+NEEDED = (
+    "NVRM", "Xid", "NVSwitch", "AER:", "PCIe Bus Error", "mce: ", "Machine check", "Hardware Error", "Out of memory", "oom-kill", "invoked oom-killer",
+    "Killed process", "Kernel panic", "Linux version ", "Command line: ",
 )  # fmt: skip
-FIRST_LINES = 50_000
-LAST_LINES = 50_000
+# These too, unless they are so common that they say nothing.
+USEFUL = (
+    "nvidia", "nouveau", "EDAC ", "oom_reaper", "blocked for more than", "I/O error", "DMAR: ", "AMD-Vi: ", "BUG: ", "soft lockup", "vfio-pci",
+    "pciehp", "module verification failed", "Loading of ", "segfault at", "PM: suspend",
+)  # fmt: skip
+ALWAYS = NEEDED + USEFUL
+FIRST_LINES = 30_000
+LAST_LINES = 1_000
+PER_SHAPE = 2_000  # lines that differ in numbers only: of a storm the beginning is enough
+SHORT_WORDS_LINES = 2_000  # lines with "404" or "hdd" only: most are times, addresses and sizes
+_SHORT = 4
+_SHORT_NEEDED = frozenset(word.strip().lower().encode() for word in NEEDED if len(word) <= _SHORT + 1)
 _WINDOW_BYTES = 4 << 20
 _LONGEST_LINE = 16_384
 _SAMPLE_BYTES = 1 << 18
-_TOO_COMMON = 0.1  # of the sample's lines: such a word does not thin, it keeps everything
+_EXAMPLES = 5
+_TOO_COMMON = 0.02  # of the sample's lines: such a word does not thin, it keeps everything
+_NUMBERS = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*|\s+")
 _ESCAPED_LITERAL = re.compile(rb"(?:[A-Za-z0-9_]|\\[^A-Za-z0-9_]|\\x[0-9a-f]{2}|[\x80-\xff])+")
 
 
@@ -42,22 +52,39 @@ def thin(chunks: Iterable[bytes], interesting: Any = None) -> Thinned:
     """The lines that match. `interesting` is a compiled RE2 pattern over bytes; lines of ALWAYS are kept with or without it."""
     chunks = iter(chunks)
     first_chunk = next(chunks, b"")
+    sample = first_chunk[: first_chunk.rfind(b"\n", 0, _SAMPLE_BYTES) + 1]
     literals, others = _parts(interesting)
-    common = _common(literals, first_chunk[:_SAMPLE_BYTES])
-    compiled = _compiled(tuple(sorted(literals - common)), others)
-    first: list[tuple[int, bytes]] = []
+    common = _common(literals, sample)
+    wanted = literals - common
+    long_ones = {
+        word for word in wanted if len(_plain(word)) > _SHORT or _plain(word).strip().lower() in _SHORT_NEEDED
+    }
+    compiled = _compiled(tuple(sorted(wanted)), others), _compiled(tuple(sorted(long_ones)), others)
+    first = _examples(common, sample)
     last: deque[tuple[int, bytes]] = deque(maxlen=LAST_LINES)
     dropped = 0
-    for number, line in matching(itertools.chain([first_chunk], chunks), compiled):
-        if len(first) < FIRST_LINES:
-            first.append((number, line))
+    shapes: Counter[bytes] = Counter()
+    for number, line in matching(itertools.chain([first_chunk], chunks), *compiled):
+        shape = _NUMBERS.sub(b"", line[:120])
+        shapes[shape] += 1
+        if shapes[shape] <= PER_SHAPE and len(first) < FIRST_LINES:
+            first[number] = line
         else:
             dropped += len(last) == LAST_LINES
             last.append((number, line))
-    kept = itertools.chain(first, last)
+    kept = sorted([*first.items(), *last])
     text = b"\n".join(line for _, line in kept).decode("utf-8", "replace")
-    numbers = [number for number, _ in itertools.chain(first, last)]
+    numbers = [number for number, _ in kept]
     return Thinned(text, numbers, dropped, sorted(_plain(word).decode("utf-8", "replace") for word in common))
+
+
+def _examples(common: set[bytes], sample: bytes) -> dict[int, bytes]:
+    """The first lines with each common word: a message that fills the log is still seen."""
+    found: dict[int, bytes] = {}
+    for word in common:
+        for number, line in itertools.islice(matching([sample], _compiled((word,), None)), _EXAMPLES):
+            found[number] = line
+    return found
 
 
 def _parts(interesting: Any) -> tuple[set[bytes], bytes | None]:
@@ -79,10 +106,10 @@ def _common(literals: set[bytes], sample: bytes) -> set[bytes]:
     """Those that are in more of the sample's lines than a filter's word may be; never one that facts need."""
     import re2
 
-    needed = {re2.escape(literal.encode()) for literal in ALWAYS}
+    needed = {re2.escape(literal.encode()) for literal in NEEDED}
     lower = sample.lower()
     limit = lower.count(b"\n") * _TOO_COMMON
-    return {word for word in literals - needed if limit > 50 and lower.count(_plain(word).lower()) > limit}
+    return {word for word in literals - needed if limit > 10 and lower.count(_plain(word).lower()) > limit}
 
 
 def _plain(escaped: bytes) -> bytes:
@@ -102,35 +129,62 @@ def _compiled(literals: tuple[bytes, ...], others: bytes | None) -> Any:
     return re2.compile(b"|".join(parts), options)
 
 
-def matching(chunks: Iterable[bytes], compiled: Any) -> Iterator[tuple[int, bytes]]:
-    """(line number, line) of each line in which `compiled` occurs."""
+def matching(chunks: Iterable[bytes], compiled: Any, without_short: Any = None) -> Iterator[tuple[int, bytes]]:
+    """(line number, line) of each line in which `compiled` occurs; of lines with short words only, the first ones.
+
+    `without_short` looks for the other words, once there were enough of those.
+    """
     number = 1
-    for window in _windows(chunks):
-        position = counted = 0
-        search = compiled.search
-        while (match := search(window, position)) is not None:
-            at = match.start()
-            start = window.rfind(b"\n", 0, at) + 1
-            end = window.find(b"\n", at)
-            end = len(window) if end < 0 else end
+    short = 0
+    for window, begin, limit in _windows(chunks):
+        counted = end = begin
+        for match in compiled.finditer(window, begin, limit):
+            at, after = match.span()
+            if at < end:
+                continue  # another match in the same line
+            if after - at <= _SHORT and window[at:after].strip().lower() not in _SHORT_NEEDED:
+                short += 1
+                if short > SHORT_WORDS_LINES and without_short is not None:
+                    continue
+            start = window.rfind(b"\n", begin, at) + 1 or begin
+            end = window.find(b"\n", at, limit)
+            if end < 0:
+                end = limit
             number += window.count(b"\n", counted, start)
             counted = start
-            yield number, window[start : min(end, start + _LONGEST_LINE)].rstrip(b"\r")
-            position = end + 1
-            if position > len(window):
-                break
-        number += window.count(b"\n", counted)
+            line = window[start : min(end, start + _LONGEST_LINE)]
+            yield number, line.rstrip(b"\r")
+        number += window.count(b"\n", counted, limit)
+        if short > SHORT_WORDS_LINES and without_short is not None:
+            compiled = without_short
 
 
-def _windows(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Pieces that end at line ends, so that no line is cut; a line longer than a window is."""
-    rest = b""
+def _windows(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
+    """Pieces of whole lines, as a buffer with its bounds: copying would cost as much as searching.
+
+    A line that two chunks share is a piece of its own; one that is longer than a window is cut.
+    """
+    rest: list[bytes] = []
+    size = 0
     for chunk in chunks:
-        cut = chunk.rfind(b"\n") + 1
-        if cut == 0 and len(rest) + len(chunk) < _WINDOW_BYTES:
-            rest += chunk
-            continue
-        yield rest + chunk[:cut] if cut else rest + chunk
-        rest = chunk[cut:] if cut else b""
+        begin = 0
+        if rest:
+            begin = chunk.find(b"\n") + 1
+            if begin == 0 and size + len(chunk) < _WINDOW_BYTES:
+                rest.append(chunk)
+                size += len(chunk)
+                continue
+            shared = b"".join([*rest, chunk[:begin] if begin else chunk])
+            yield shared, 0, len(shared)
+            rest, size = [], 0
+            if begin == 0:
+                continue
+        end = chunk.rfind(b"\n") + 1
+        if end > begin:
+            yield chunk, begin, end
+        if max(begin, end) < len(chunk):
+            rest = [chunk[max(begin, end) :]]
+            size = len(rest[0])
     if rest:
-        yield rest
+        shared = b"".join(rest)
+        yield shared, 0, size

@@ -146,16 +146,20 @@ def test_the_rules_messages_are_found_in_a_huge_log(tmp_path: Path) -> None:
     )
     source = open_paths([tmp_path / "train.log"], re2.compile(rb"out\ of\ luck|step|other", options))
     document = source.documents()[0]
-    assert document.text == "RuntimeError: CUDA error: OUT of luck"
-    assert document.line_numbers == [2_000_001]
+    assert document.text == "step\n" * 5 + "RuntimeError: CUDA error: OUT of luck"
+    assert document.line_numbers == [1, 2, 3, 4, 5, 2_000_001]
     assert "step" in source.unrecognised[0]  # type: ignore[attr-defined]
 
 
-def test_of_very_many_matching_lines_the_first_and_last_are_kept() -> None:
-    lines = b"".join(b"NVRM: line %d\n" % i for i in range(1, 130_001))
-    thinned = thin(lines[i : i + 100_000] for i in range(0, len(lines), 100_000))
-    assert (thinned.numbers[0], thinned.numbers[-1]) == (1, 130_000)
-    assert (len(thinned.numbers), thinned.dropped) == (100_000, 30_000)
+def test_of_a_storm_the_beginning_and_the_end_are_kept_and_what_happens_within() -> None:
+    lines = [b"[%5d.5] NVRM: the same again %d" % (i, i) for i in range(1, 20_001)]
+    lines[11_999] = b"[12000.5] NVRM: Xid (PCI:0000:3b:00): 79"
+    data = b"\n".join(lines)
+    thinned = thin(data[i : i + 100_000] for i in range(0, len(data), 100_000))
+    assert thinned.numbers[:2_000] == list(range(1, 2_001))
+    assert 12_000 in thinned.numbers
+    assert thinned.numbers[-1_000:] == list(range(19_001, 20_001))
+    assert thinned.dropped == 20_000 - 2_000 - 1 - 1_000
 
 
 @given(
