@@ -447,3 +447,51 @@ def test_a_long_paste_is_quick() -> None:
     started = time.perf_counter()
     open_text(text)
     assert time.perf_counter() - started < 1.0
+
+
+def test_several_filters_of_one_output_are_one_answer() -> None:
+    source = open_text(
+        "$ lsmod | grep nouveau\nnouveau  1716224  1\n$ lsmod | grep nvidia\n"
+        f"$ dmesg | grep NVRM\n[   12.300000] {samples.XID}\n$ dmesg | grep -i aer | head -1\n[   13.000000] pcieport 0000:00:01.0: AER: x\n"
+        "$ grep -i kernel /etc/modprobe.d/a.conf\nkernel\n$ grep -i other /etc/modprobe.d/a.conf\n"
+    )
+    modules = source.run("lsmod")
+    assert (modules.stdout, modules.filtered_by, modules.truncated) == (
+        "nouveau  1716224  1",
+        "nouveau|nvidia",
+        False,
+    )
+    log = source.run("dmesg")
+    assert log.line_numbers == [5, 7]
+    assert (log.filtered_by, log.truncated) == ("NVRM", False)  # the other one was cut, so it shows all of nothing
+    assert source.read("/etc/modprobe.d/a.conf").filtered_by == "kernel|other"
+
+
+def test_of_two_whole_outputs_the_later_counts() -> None:
+    text = "$ dkms status\nnvidia/535.1: added\n$ sudo dkms autoinstall\n$ dkms status\nnvidia/535.1, 6.8.0, x86_64: installed\n"
+    assert open_text(text).run("dkms", "status").stdout == "nvidia/535.1, 6.8.0, x86_64: installed"
+    whole_and_part = "$ lsmod\nModule Size Used by\nnvidia 1 0\n$ lsmod | grep nouveau\n"
+    assert open_text(whole_and_part).run("lsmod").filtered_by is None
+
+
+def test_sections_of_the_query_come_under_their_gpu() -> None:
+    head = samples.QUERY.split("GPU 0000")[0].replace(
+        "Attached GPUs                             : 1", "Attached GPUs : 2"
+    )
+    ecc = "".join(f"GPU 00000000:0{i}:00.0\n    ECC Mode\n        Current : Enabled\n" for i in (1, 2))
+    heat = "".join(f"GPU 00000000:0{i}:00.0\n    Temperature\n        GPU Current Temp : 3{i} C\n" for i in (1, 2))
+    text = f"$ nvidia-smi -q -d ECC\n{head}{ecc}$ nvidia-smi -q -d TEMPERATURE\n{head}{heat}"
+    answer = open_text(text).run(*known.NVIDIA_SMI_Q)
+    first, second = answer.stdout.split("GPU 00000000:0")[1:]
+    assert "ECC Mode" in first and "31 C" in first and "32 C" not in first  # noqa: PT018
+    assert "ECC Mode" in second and "32 C" in second  # noqa: PT018
+    lines = text.split("\n")
+    assert [lines[n - 1] for n in answer.line_numbers or []] == answer.stdout.split("\n")
+
+
+def test_two_queries_of_the_same_gpus_are_one_table() -> None:
+    query = "$ nvidia-smi --query-gpu={} --format=csv,noheader\n"
+    source = open_text(
+        query.format("index,name") + "0, T4\n1, T4\n" + query.format("index,pstate") + "0, P0\n1, P8\n"
+    )
+    assert source.run(*known.NVIDIA_SMI_QUERY_GPU).stdout == "index, name, pstate\n0, T4, P0\n1, T4, P8"

@@ -11,8 +11,8 @@ from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Status
 from gpudoctor.sources.foreign import RECOGNISERS, bug_report, kernel_log
 from gpudoctor.sources.foreign.answer import Found
-from gpudoctor.sources.stored import Answers, StoredSource
-from gpudoctor.sources.text import values
+from gpudoctor.sources.stored import Answers, StoredSource, filled
+from gpudoctor.sources.text import combine, values
 from gpudoctor.sources.text.blocks import Block, blocks
 from gpudoctor.sources.text.clean import Line, clean, unbroken
 from gpudoctor.sources.text.outputs import answers_of
@@ -40,7 +40,7 @@ def _answers(lines: list[Line]) -> Answers:
     found = blocks(lines)
     own = [answers_of(block) for block in found]
     for known_by_command in own:
-        answers.merge(known_by_command)
+        combine.merge(answers, known_by_command)
     session = values.python_session(found, own)
     if session is not None:
         answers.commands[session.argv] = session
@@ -85,25 +85,10 @@ def _kernel_lines(answers: Answers, block: Block) -> None:
         return
     text = "\n".join(line.text for line in lines)
     argv = kernel_log.form(text)
-    answers.add(_excerpt(answers, argv, lines))
-
-
-def _excerpt(answers: Answers, argv: tuple[str, ...], lines: list[Line]) -> CommandAnswer:
-    """Several excerpts of one log are one answer."""
-    before = answers.commands.get(argv)
-    if before is not None and before.truncated and before.line_numbers is not None:
-        merged = sorted(
-            {*zip(before.line_numbers, before.stdout.split("\n"), strict=False), *((x.number, x.text) for x in lines)}
-        )
-        lines = [Line(number, text) for number, text in merged]
-        del answers.commands[argv]
-    return CommandAnswer(
-        argv=argv,
-        status=Status.OK,
-        stdout="\n".join(line.text for line in lines),
-        truncated=True,
-        line_numbers=[line.number for line in lines],
+    excerpt = CommandAnswer(
+        argv=argv, status=Status.OK, stdout=text, truncated=True, line_numbers=[line.number for line in lines]
     )
+    combine.merge(answers, filled([excerpt]))
 
 
 def _is_kernel_line(text: str) -> bool:
