@@ -11,6 +11,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,27 @@ def test_a_long_line_is_cut(tmp_path: Path) -> None:
     source = open_paths([tmp_path / "log"])
     assert source.run("dmesg").line_numbers == [1, 2]
     assert len(source.run("dmesg").stdout) < 100_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\n\n\nx",
+        "\n" * 20,
+        "$ x\n",
+        "## x\n\n",
+        ">>> x\n... y\n",
+        "$ a \\\n",
+        "| x |\n",
+        "a" * 80 + "\n",
+        "\x1b[31m",
+        "$ ls /dev/nvidia*\n",
+    ],
+)
+def test_very_much_of_anything_can_be_pasted(line: str) -> None:
+    started = time.perf_counter()
+    open_text(line * 5_000)
+    assert time.perf_counter() - started < 20
 
 
 @given(st.text(max_size=400))

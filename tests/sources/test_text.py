@@ -495,3 +495,39 @@ def test_two_queries_of_the_same_gpus_are_one_table() -> None:
         query.format("index,name") + "0, T4\n1, T4\n" + query.format("index,pstate") + "0, P0\n1, P8\n"
     )
     assert source.run(*known.NVIDIA_SMI_QUERY_GPU).stdout == "index, name, pstate\n0, T4, P0\n1, T4, P8"
+
+
+@pytest.mark.parametrize(
+    "enter",
+    ["docker exec -it web bash", "sudo docker run -it --rm --gpus all image", "kubectl exec -it pod-1 -- bash"],
+)
+def test_what_is_typed_in_an_entered_container_is_elsewhere(enter: str) -> None:
+    source = open_text(
+        f"alice@node7:~$ {enter}\nroot@web:/# nvidia-smi\nFailed to initialize NVML: Unknown Error\nroot@web:/# exit\nexit\n"
+        f"alice@node7:~$ nvidia-smi -L\n{samples.LISTING}"
+    )
+    assert source.run("nvidia-smi").status is Status.NOT_RECORDED
+    assert "Unknown Error" in source.run("docker-run", "nvidia-smi").stdout
+    assert source.run("nvidia-smi", "-L").status is Status.OK
+
+
+def test_a_container_that_did_not_start_was_not_entered() -> None:
+    source = open_text(
+        "$ docker run -it --gpus all image bash\ndocker: Error response from daemon: x\n# uname -r\n6.8.0\n"
+    )
+    assert source.run("uname", "-r").stdout == "6.8.0"
+
+
+def test_an_issue_form_with_headings() -> None:
+    text = "## nvidia-smi\n\n```\nNo devices were found\n```\n\n## dmesg\n\n```\n[    1.000000] NVRM: hi\n```\n\n## Docker version\n\n```\n"
+    source = open_text(text + "Docker version 24.0.7, build afdd53b\n```\n")
+    assert source.run("nvidia-smi").stdout == "No devices were found"
+    assert source.run("dmesg").stdout == "[    1.000000] NVRM: hi"
+    assert "24.0.7" in source.run(*known.DOCKER_VERSION).stdout
+
+
+def test_a_web_pages_source_and_numbered_lines() -> None:
+    source = open_text("<pre><code>$ uname -r\n6.8.0\n$ nvidia-smi\nit couldn&#39;t\n</code></pre>")
+    assert source.run("uname", "-r").stdout == "6.8.0"
+    assert "couldn't" in source.run("nvidia-smi").stdout
+    assert open_text("  1  $ uname -r\n  2  6.8.0\n  3  $ mokutil --sb-state\n").run("uname", "-r").stdout == "6.8.0"

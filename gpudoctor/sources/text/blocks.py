@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from gpudoctor.sources.text.clean import Line
 from gpudoctor.sources.text.prompts import Prompt, prompt, python_more
+from gpudoctor.sources.text.shell import enters_container
+
+_HEADING = re.compile(r"#{2,6} \S|\*\*[^*]+\*\*:?\s*$")
 
 
 class Block(msgspec.Struct, kw_only=True):
@@ -56,12 +61,58 @@ def blocks(lines: list[Line]) -> list[Block]:
             continue
         found.append(_started(seen, line))
         continued = _continuation(seen.command) if not seen.python else None
+    found = [part for block in found for part in _parts(block)]
     result = [block for block in found if block.command is not None or block.trimmed()]
     prompted = [block for block in result if block.command and not block.python]
     if prompted and all(block.container for block in prompted):
         for block in prompted:
             block.container = False
+    _enter_containers(prompted)
     return result
+
+
+def _parts(block: Block) -> list[Block]:
+    """A block, and what comes behind two blank lines or a Markdown heading: nothing says that it is its output as well."""
+    parts = [msgspec.structs.replace(block, output=[])]
+    blank_before = begun = False
+    for line in block.output:
+        blank = not line.text.strip()
+        if blank_before and begun and (blank or _HEADING.match(line.text)):
+            parts.append(Block(container=block.container))
+            begun = False
+        parts[-1].output.append(line)
+        blank_before = blank
+        begun |= not blank
+    return parts
+
+
+def _enter_containers(prompted: list[Block]) -> None:
+    """Marks what was typed in a container after `docker exec -it NAME bash`, up to `exit` or the first prompt's return."""
+    outside: str | None = None
+    for i, block in enumerate(prompted):
+        command = block.command or ""
+        if outside is not None:
+            left = _sign(block) == outside and not _exits_later(prompted[i:])
+            if left or command.split()[:1] in (["exit"], ["logout"]):
+                outside = None
+            block.container = block.container or not left
+        if outside is None and enters_container(command) and not _failed(block):
+            outside = _sign(block)
+
+
+def _sign(block: Block) -> str:
+    """The prompt before the command."""
+    line = block.line.text if block.line is not None else ""
+    return line[: len(line) - len(block.command or "")].strip() if line.endswith(block.command or "") else line
+
+
+def _exits_later(blocks: list[Block]) -> bool:
+    """Where prompts are all alike (`$`), only an `exit` tells that this is still inside."""
+    return any((block.command or "").strip() == "exit" for block in blocks)
+
+
+def _failed(block: Block) -> bool:
+    return any("rror" in line.text for line in block.trimmed()[:3])
 
 
 def _started(seen: Prompt, line: Line) -> Block:

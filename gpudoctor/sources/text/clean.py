@@ -5,6 +5,7 @@ Every line keeps its number in what the user pasted.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 
@@ -23,6 +24,9 @@ _DETAILS = re.compile(r"^[ \t]*</?(?:details|summary|pre|code|p|br|div)\b[^>]*>[
 _QUOTE = re.compile(r"^[ \t]{0,3}>[ ]?(?![>])")
 _ENTITIES = (("&gt;", ">"), ("&lt;", "<"), ("&quot;", '"'), ("&#39;", "'"), ("&nbsp;", " "), ("&amp;", "&"))
 # Frames and columns: such a line is whole whatever its length.
+_ENTITY = re.compile(r"&(?:gt|lt|quot|amp|nbsp|#39);")
+_INLINE_TAGS = re.compile(r"</?(?:pre|code|kbd)\b[^>\n]*>", re.IGNORECASE)
+_NUMBERED = re.compile(r"^\s*(\d+)(?:[:|.]? {1,2}|\t|$)")
 _TABLE_EDGE = re.compile(r"[|+]\s*$|^\s*[|+]|\S\s{3,}\S+\s{2,}\S")
 # A line that starts something of its own is no continuation.
 _STARTS_ANEW = re.compile(
@@ -49,10 +53,14 @@ def plain_lines(text: str) -> list[Line]:
     while _BACKSPACE.search(text):
         text = _BACKSPACE.sub("", text)
     text = _ANSI_REST.sub("", TERMINAL_CODES.sub("", text))
-    if "&gt;" in text or "&quot;" in text or "&lt;" in text:
+    if _ENTITY.search(text):
         for entity, character in _ENTITIES:
             text = text.replace(entity, character)
     lines = [_CONTROL.sub("", _last_painted(line)).rstrip() for line in text.split("\n")]
+    if "<pre" in text or "<code" in text:
+        lines = [_INLINE_TAGS.sub("", line) for line in lines]
+    if _is_numbered(lines):
+        lines = [_NUMBERED.sub("", line) for line in lines]
     if _is_quoted(lines):
         lines = [_QUOTE.sub("", line) for line in lines]
     fenced = any(_FENCE.match(line) for line in lines)
@@ -72,6 +80,15 @@ def _is_quoted(lines: list[str]) -> bool:
     filled = [line for line in lines if line.strip()]
     quoted = sum(1 for line in filled if _QUOTE.match(line) and not line.startswith(">>>"))
     return len(filled) >= 3 and quoted * 10 >= len(filled) * 9
+
+
+def _is_numbered(lines: list[str]) -> bool:
+    """Whether it was copied with an editor's or `cat -n`'s line numbers: every line has the next one."""
+    numbers = [_NUMBERED.match(line) for line in lines if line.strip()]
+    if len(numbers) < 3 or not all(numbers):
+        return False
+    values = [int(match[1]) for match in numbers if match]
+    return all(after == before + 1 for before, after in itertools.pairwise(values))
 
 
 def joined(lines: list[Line]) -> list[Line]:

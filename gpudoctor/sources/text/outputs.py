@@ -32,7 +32,7 @@ def answers_of(block: Block) -> Answers:
     if block.python:
         return answers  # see values.python_session: all of a session is one answer
     found = parse(block.command)
-    lines = _own_lines(block)
+    lines = block.trimmed()
     if block.container:
         if len(found) == 1:
             answers.add(_command(("docker-run", *found[0].argv), lines, filtered_by=found[0].filtered_by))
@@ -44,15 +44,6 @@ def answers_of(block: Block) -> Answers:
     elif found:
         answers.add(_command((found[0].elsewhere or "several", *found[0].argv), lines))
     return answers
-
-
-def _own_lines(block: Block) -> list[Line]:
-    """The output up to two blank lines in a row, behind which something else begins."""
-    lines = block.trimmed()
-    for i in range(len(lines) - 1):
-        if not lines[i].text.strip() and not lines[i + 1].text.strip():
-            return lines[:i]
-    return lines
 
 
 def _several(answers: Answers, found: list[Invocation], lines: list[Line], prompt: Line) -> None:

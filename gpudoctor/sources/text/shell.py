@@ -12,7 +12,7 @@ from gpudoctor.sources.text.programs import PROGRAMS
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _REDIRECTION = re.compile(r"(?:\d|&)?>>?(?:&\d|&-)?")
 # Wrappers that run the rest on the same machine: how many arguments of their own follow, by option.
-_TRANSPARENT = frozenset({"sudo", "doas", "time", "nice", "nohup", "stdbuf", "unbuffer", "env", "timeout", "watch", "command", "exec", "ionice", "taskset", "optirun", "primusrun", "prime-run"})  # fmt: skip
+_TRANSPARENT = frozenset({"sudo", "doas", "time", "nice", "nohup", "stdbuf", "unbuffer", "env", "timeout", "watch", "command", "exec", "ionice", "taskset", "optirun", "primusrun", "prime-run", "wsl", "wsl.exe"})  # fmt: skip
 _WITH_VALUE = {
     "sudo": {"-u", "-g", "-h", "-p", "-C", "-D"},
     "watch": {"-n", "--interval"},
@@ -20,12 +20,14 @@ _WITH_VALUE = {
     "taskset": {"-c"},
     "nice": {"-n"},
     "env": {"-u", "-C", "-S"},
+    "wsl": {"-d", "--distribution", "-u", "--user"},
+    "wsl.exe": {"-d", "--distribution", "-u", "--user"},
 }
 _ELSEWHERE = {
     "docker": "docker-run", "podman": "docker-run", "nerdctl": "docker-run", "nvidia-docker": "docker-run", "ctr": "docker-run", "crictl": "docker-run", "docker-compose": "docker-run",
     "kubectl": "kubectl-exec", "oc": "kubectl-exec", "ssh": "ssh", "pdsh": "ssh", "clush": "ssh", "srun": "srun", "mpirun": "srun", "mpiexec": "srun", "singularity": "docker-run",
     "apptainer": "docker-run", "enroot": "docker-run", "lxc": "docker-run", "incus": "docker-run", "pct": "docker-run", "chroot": "docker-run", "nsenter": "docker-run",
-    "machinectl": "docker-run", "flux": "srun", "toolbox": "docker-run", "distrobox": "docker-run", "ansible": "ssh", "wsl": "ssh", "wsl.exe": "ssh",
+    "machinectl": "docker-run", "flux": "srun", "toolbox": "docker-run", "distrobox": "docker-run", "ansible": "ssh",
 }  # fmt: skip
 _ENTERING = {"run", "exec", "shell", "start", "create", "attach", "up", "compose", "logs", "debug"}
 _PASS = frozenset({"cat", "less", "more", "tee", "column", "sort", "most", "bat", "strings", "uniq", "iconv"})
@@ -209,6 +211,22 @@ def _elsewhere(argv: list[str]) -> str | None:
     if argv[0] in ("kubectl", "oc"):
         return place if any(word in ("exec", "logs", "run", "debug") for word in words[:4]) else None
     return place if any(word in _ENTERING for word in words[:3]) else None
+
+
+_SHELLS = frozenset({"bash", "sh", "zsh", "ash", "dash", "fish"})
+
+
+def enters_container(command: str) -> bool:
+    """Whether what is typed next is typed inside a container: `docker exec -it NAME bash`, `docker run -it IMAGE`."""
+    found = parse(command)
+    if len(found) != 1 or found[0].elsewhere not in ("docker-run", "kubectl-exec"):
+        return False
+    argv = found[0].argv
+    inside = inner(argv)
+    if inside is not None:
+        return inside.argv[0] in _SHELLS and len(inside.argv) <= 2
+    interactive = any(re.fullmatch(r"-[a-z]*t[a-z]*|--tty", word) for word in argv)
+    return interactive and any(word in ("run", "shell", "attach") for word in argv[1:3])
 
 
 class Grep(msgspec.Struct, frozen=True, kw_only=True):
