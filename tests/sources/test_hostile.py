@@ -137,15 +137,10 @@ def test_a_huge_utf16_log_is_thinned(tmp_path: Path) -> None:
 
 
 def test_the_rules_messages_are_found_in_a_huge_log(tmp_path: Path) -> None:
-    import re2
-
-    options = re2.Options()
-    options.case_sensitive = False
-    options.encoding = re2.Options.Encoding.LATIN1
     (tmp_path / "train.log").write_bytes(
         b"step\n" * 2_000_000 + b"RuntimeError: CUDA error: OUT of luck\n" + b"step\n" * 9
     )
-    source = open_paths([tmp_path / "train.log"], re2.compile(rb"out\ of\ luck|step|other", options))
+    source = open_paths([tmp_path / "train.log"], ["out of luck", "step", "other"])
     document = source.documents()[0]
     assert document.text == "step\n" * 5 + "RuntimeError: CUDA error: OUT of luck"
     assert document.line_numbers == [1, 2, 3, 4, 5, 2_000_001]
@@ -183,9 +178,11 @@ def test_thinning_does_not_depend_on_how_the_bytes_come(lines: list[bytes], size
 def test_two_hundred_megabytes_take_little_memory(tmp_path: Path) -> None:
     huge_log(tmp_path / "syslog", 200, [5, 1_000_000])
     script = (
-        "import resource, sys; from pathlib import Path; from gpudoctor.sources import open_paths\n"
+        "import re, sys; from pathlib import Path; from gpudoctor.sources import open_paths\n"
         "answer = open_paths([Path(sys.argv[1])]).run('syslog')\n"
-        "print(answer.line_numbers, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+        # VmHWM starts anew with the program; ru_maxrss would count the test run that it was forked from
+        "peak = re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1]\n"
+        "print(answer.line_numbers, int(peak) // 1024)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "syslog")], capture_output=True, text=True, check=True
