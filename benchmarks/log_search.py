@@ -18,7 +18,6 @@ from pathlib import Path
 from measure import Budget, conclude, gpudoctor, interleaved, median
 
 from gpudoctor.engine.load import load_rules
-from gpudoctor.engine.messages import literals, rule_messages
 
 # What fills a real kernel log: nothing that a rule looks for.
 ORDINARY = [
@@ -56,17 +55,6 @@ def write_log(path: Path, mib: int) -> None:
             written += file.write(data[: size - written])
 
 
-def all_literals() -> list[str]:
-    """One literal for each message of each rule: what a person would give to grep."""
-    found = {
-        literal
-        for rule in load_rules().rules.values()
-        for message in rule_messages(rule)
-        for literal in literals(message.pattern) or []
-    }
-    return sorted(found)
-
-
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--mib", type=int, default=1024)
@@ -75,7 +63,7 @@ def main() -> int:
     args = ask.parse_args()
     if not (grep := shutil.which("grep")):
         sys.exit("needs GNU grep")
-    wanted = all_literals()
+    wanted = sorted(load_rules().literals())  # one or more for each message of each rule
     with tempfile.TemporaryDirectory(prefix="gpudoctor-log-") as temporary:
         log = args.keep or Path(temporary) / "kernel.log"
         if not log.exists():

@@ -31,22 +31,15 @@ def check(
     Only looks: nothing on the machine is changed. --from reads the same from a recording or a ticket's attachments.
     """
     from gpudoctor.cli.expect import read_expectation
-    from gpudoctor.cli.output import one_of, severity
+    from gpudoctor.cli.output import one_of
     from gpudoctor.cli.pipeline import PROFILES, Request, open_evidence, open_machine
-    from gpudoctor.cli.reporting import Reporting, report_on
+    from gpudoctor.cli.reporting import report_on, reporting
     from gpudoctor.errors import GpudoctorError
-    from gpudoctor.render import FORMATS
 
     if paths and root:
         raise GpudoctorError("--from and --root exclude each other", "--root is for the live machine")
 
-    reporting = Reporting(
-        format=one_of("--format", format, tuple(FORMATS)),
-        output=output,
-        fail_on=severity(fail_on),
-        allow_unknown=allow_unknown,
-        verbose=verbose,
-    )
+    wanted = reporting(format, output, fail_on=fail_on, allow_unknown=allow_unknown, verbose=verbose)
     request = Request(
         areas=set(areas) if areas else None,
         profile=one_of("--profile", profile, PROFILES),
@@ -58,4 +51,4 @@ def check(
     from gpudoctor.engine.load import load_rules  # after the machine was asked: this takes as long as its answers
 
     ruleset = load_rules(rules or [])
-    report_on(machine or open_evidence(paths or [], ruleset), ruleset, request, reporting)
+    report_on(machine or open_evidence(paths or [], ruleset), ruleset, request, wanted)

@@ -30,12 +30,10 @@ def demo(
     if scenario not in SCENARIOS:
         raise GpudoctorError(f"no scenario {scenario}", f"one of {', '.join(SCENARIOS)}")
 
-    from gpudoctor.cli.output import one_of
     from gpudoctor.cli.pipeline import Request, open_evidence
-    from gpudoctor.cli.reporting import Reporting, report_on
+    from gpudoctor.cli.reporting import report_on, reporting
     from gpudoctor.engine.load import load_rules
-    from gpudoctor.render import FORMATS
 
-    reporting = Reporting(format=one_of("--format", format, tuple(FORMATS)), output=output, verbose=verbose)
+    wanted = reporting(format, output, verbose=verbose)
     ruleset = load_rules()
-    report_on(open_evidence([path_of(scenario)], ruleset), ruleset, Request(), reporting)
+    report_on(open_evidence([path_of(scenario)], ruleset), ruleset, Request(), wanted)

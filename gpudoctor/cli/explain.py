@@ -45,29 +45,22 @@ def explain(
     verbose: options.Verbose = False,
 ) -> None:
     """Say what a pasted error, a log or a ticket's attachment means, and what to do. Exit codes are those of check."""
-    from gpudoctor.cli.output import one_of, severity, write
+    from gpudoctor.cli.output import write
     from gpudoctor.cli.pipeline import Request
-    from gpudoctor.cli.reporting import Reporting, report_on
+    from gpudoctor.cli.reporting import report_on, reporting
     from gpudoctor.engine.load import load_rules
-    from gpudoctor.render import FORMATS
 
-    reporting = Reporting(
-        format=one_of("--format", format, tuple(FORMATS)),
-        output=output,
-        fail_on=severity(fail_on),
-        allow_unknown=allow_unknown,
-        verbose=verbose,
-    )
+    wanted = reporting(format, output, fail_on=fail_on, allow_unknown=allow_unknown, verbose=verbose)
     if not texts and not paths and sys.stdin.isatty():
         print(_USAGE, end="", file=sys.stderr)
         raise typer.Exit(2)
     ruleset = load_rules(rules or [])
-    page = _rule_page(texts, ruleset, reporting)
+    page = _rule_page(texts, ruleset, wanted)
     if page is not None:
         write(page, output)
         raise typer.Exit(0)
     source = _source(texts or [], paths or [], ruleset)
-    report_on(source, ruleset, Request(deadline_seconds=deadline), reporting)
+    report_on(source, ruleset, Request(deadline_seconds=deadline), wanted)
 
 
 def _rule_page(texts: list[str] | None, ruleset: RuleSet, reporting: Reporting) -> str | None:

@@ -35,10 +35,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 def open_evidence(paths: Sequence[Path], rules: RuleSet) -> Source:
     """A recording, or files from a ticket. Huge logs are thinned: a line without any message of any rule is left out."""
-    from gpudoctor.engine.messages import interesting
     from gpudoctor.sources import open_paths
 
-    return open_paths(list(paths), interesting(rules.rules.values()))
+    return open_paths(list(paths), rules.literals())
 
 
 def open_machine(root: str | None, areas: set[str] | None = None) -> Source:

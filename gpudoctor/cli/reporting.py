@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import typer
 
-from gpudoctor.cli.output import render_options, write
+from gpudoctor.cli.output import one_of, render_options, severity, write
 from gpudoctor.cli.pipeline import Request, examine, exit_code
 from gpudoctor.render import FORMATS
 from gpudoctor.report import Severity
@@ -26,6 +26,24 @@ class Reporting(msgspec.Struct, frozen=True, kw_only=True):
     fail_on: Severity = Severity.ERROR
     allow_unknown: bool = False
     verbose: bool = False
+
+
+def reporting(
+    format: str,
+    output: Path | None,
+    *,
+    fail_on: str = "error",
+    allow_unknown: bool = False,
+    verbose: bool = False,
+) -> Reporting:
+    """From the options of a command. Raises GpudoctorError for a format or level that does not exist."""
+    return Reporting(
+        format=one_of("--format", format, tuple(FORMATS)),
+        output=output,
+        fail_on=severity(fail_on),
+        allow_unknown=allow_unknown,
+        verbose=verbose,
+    )
 
 
 def report_on(source: Source, rules: RuleSet, request: Request, reporting: Reporting) -> NoReturn:

@@ -7,12 +7,11 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from gpudoctor import __version__
-from gpudoctor.engine.model import Message, Rule
+from gpudoctor.engine.model import Rule
 from gpudoctor.errors import GpudoctorError
 
 PREPARED = "prepared.msgpack"  # beside the rules in a wheel: they cannot change there, so they are checked once, at build time
@@ -31,6 +30,15 @@ class RuleSet(msgspec.Struct, frozen=True):
     """All rules by id."""
 
     loaded: dict[str, LoadedRule]
+
+    def literals(self) -> set[str]:
+        """The literals of every message, as they were prepared: no pattern is parsed again."""
+        return {
+            literal
+            for loaded in self.loaded.values()
+            for known in loaded.literals.values()
+            for literal in known or []
+        }
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -150,15 +158,3 @@ def _write_cache(path: Path, loaded: list[LoadedRule]) -> None:
         os.replace(name, path)
     except OSError:
         return
-
-
-def message_list(value: Any) -> Any:
-    """A string, a mapping or a list of those, as YAML may give messages -> a list of Message data."""
-    many = value if isinstance(value, list) else [value]
-    return [{"pattern": one} if isinstance(one, str) else one for one in many]
-
-
-def find_literals(messages: Iterable[Message]) -> dict[str, list[str] | None]:
-    from gpudoctor.engine.messages import literals
-
-    return {message.pattern: literals(message.pattern) for message in messages}

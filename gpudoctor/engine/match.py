@@ -97,9 +97,14 @@ def _truth(value: Any) -> bool | None:
 
 
 def _node(loaded: LoadedRule, machine: Machine) -> Fired:
-    symptom = loaded.rule.symptom
-    one = Fired(loaded, "node", quotes(symptom.when or "", machine.evaluator))
-    one.subject = machine.fill(one, symptom.subject) if symptom.subject else "node"
+    one = Fired(loaded, "node", quotes(loaded.rule.symptom.when or "", machine.evaluator))
+    return _named(one, machine)
+
+
+def _named(one: Fired, machine: Machine) -> Fired:
+    """With the subject that the rule gives it, if any, in place of the usual one."""
+    if one.loaded.rule.symptom.subject:
+        one.subject = machine.fill(one, one.loaded.rule.symptom.subject)
     return one
 
 
@@ -117,21 +122,17 @@ def _over_items(loaded: LoadedRule, machine: Machine, known: list[bool | None]) 
         if held:
             evidence = quotes(symptom.when or "", machine.evaluator, each, item)
             one = Fired(loaded, EACH[each].subject(item), evidence, item, None, getattr(item, "count", 1) or 1)
-            if symptom.subject:
-                one.subject = machine.fill(one, symptom.subject)
-            fired.append(one)
+            fired.append(_named(one, machine))
     return fired
 
 
 def _add_messages(loaded: LoadedRule, machine: Machine, fired: list[Fired], found: list[MessageMatch]) -> None:
     """Message matches become findings of their own, or evidence of the one that facts already gave."""
-    symptom = loaded.rule.symptom
     for hit in found:
-        one = Fired(loaded, "node", [hit.evidence], None, hit.groups)
-        if symptom.subject:
-            one.subject = machine.fill(one, symptom.subject)
-        elif hit.groups.get("bdf"):
-            one.subject = f"gpu {full_bdf(hit.groups['bdf'])}"
+        bdf = hit.groups.get("bdf")
+        one = _named(
+            Fired(loaded, f"gpu {full_bdf(bdf)}" if bdf else "node", [hit.evidence], None, hit.groups), machine
+        )
         twin = next((f for f in fired if f.subject == one.subject or one.subject == "node"), None)
         if twin is None:
             fired.append(one)

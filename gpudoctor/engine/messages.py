@@ -85,28 +85,6 @@ def rule_messages(rule: Rule) -> list[Message]:
     return found
 
 
-def interesting(rules: Iterable[Rule]) -> Any:
-    """One compiled bytes pattern for all literals of all rules: a line without it can be left out of a huge log."""
-    wanted = {literal for rule in rules for m in rule_messages(rule) for literal in literals(m.pattern) or []}
-    wanted |= {
-        "nvrm",
-        "xid",
-        "nvidia",
-        "nvlink",
-        "nvswitch",
-        "out of memory",
-        "oom-kill",
-        "aer:",
-        "mce:",
-        "i/o error",
-    }
-    shortest = [w for w in wanted if not any(other != w and other in w for other in wanted)]
-    limits = options()
-    limits.max_mem = 48 << 20
-    limits.encoding = re2.Options.Encoding.LATIN1
-    return re2.compile("|".join(re2.escape(w) for w in sorted(shortest)).encode(), limits)
-
-
 class Texts:
     """The documents of one diagnosis, made ready for searching. Results are remembered by pattern."""
 

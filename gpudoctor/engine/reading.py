@@ -14,8 +14,8 @@ import yaml
 from gpudoctor.engine import templates
 from gpudoctor.engine.expressions import ExpressionError, compile_expression
 from gpudoctor.engine.items import EACH
-from gpudoctor.engine.load import LoadedRule, Problem, find_literals, message_list
-from gpudoctor.engine.messages import options, rule_messages
+from gpudoctor.engine.load import LoadedRule, Problem
+from gpudoctor.engine.messages import literals, options, rule_messages
 from gpudoctor.engine.model import Rule
 from gpudoctor.facts import DocumentKind
 
@@ -84,11 +84,17 @@ def _plain(node: Any, path: tuple[str | int, ...], lines: Lines, problems: list[
     return node.value
 
 
+def _message_list(value: Any) -> Any:
+    """A string, a mapping or a list of those, as YAML may give messages -> a list of Message data."""
+    many = value if isinstance(value, list) else [value]
+    return [{"pattern": one} if isinstance(one, str) else one for one in many]
+
+
 def _with_message_lists(data: dict[str, Any]) -> dict[str, Any]:
     """`messages` and `message` may be one string: make them lists."""
 
     def clue(one: Any) -> Any:
-        return one | {"message": message_list(one["message"])} if isinstance(one, dict) and "message" in one else one
+        return one | {"message": _message_list(one["message"])} if isinstance(one, dict) and "message" in one else one
 
     def cause(one: Any) -> Any:
         if not isinstance(one, dict):
@@ -98,7 +104,7 @@ def _with_message_lists(data: dict[str, Any]) -> dict[str, Any]:
 
     symptom = data.get("symptom")
     if isinstance(symptom, dict):
-        lists = {name: message_list(symptom[name]) for name in ("messages", "beside") if name in symptom}
+        lists = {name: _message_list(symptom[name]) for name in ("messages", "beside") if name in symptom}
         data = data | {"symptom": symptom | lists}
     if isinstance(data.get("causes"), list):
         data = data | {"causes": [cause(c) for c in data["causes"]]}
@@ -159,7 +165,7 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
             for j, clue in enumerate(getattr(cause, kind)):
                 if clue.when is None and not clue.message:
                     problem(("causes", i, kind, j), "a clue needs `when` or `message`")
-    known = {} if problems else find_literals(rule_messages(rule))
+    known = {} if problems else {m.pattern: literals(m.pattern) for m in rule_messages(rule)}
     return LoadedRule(rule, compiled, known, str(file)), problems
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from gpudoctor.facts import Evidence, PackageEvent
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.probes.driver_packages import is_relevant
@@ -158,11 +160,4 @@ def _quoted(event: PackageEvent, answer: FileAnswer, index: int) -> PackageEvent
     versions = " -> ".join(v for v in (event.old_version, event.new_version) if v)
     words = f"{event.time or ''} {event.action} {event.package} {versions}".strip()
     text = whole.text if len(whole.text) < 160 else words
-    return PackageEvent(
-        time=event.time,
-        action=event.action,
-        package=event.package,
-        old_version=event.old_version,
-        new_version=event.new_version,
-        evidence={"": Evidence(source=whole.source, line=whole.line, text=text)},
-    )
+    return msgspec.structs.replace(event, evidence={"": Evidence(whole.source, text, whole.line)})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from gpudoctor.facts import Evidence, Package
 from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, quote
@@ -151,14 +153,7 @@ def collect_packages(source: Source, found: Collected) -> None:
 
 
 def _with_evidence(package: Package, answer: CommandAnswer, index: int) -> Package:
-    return Package(
-        name=package.name,
-        version=package.version,
-        state=package.state,
-        manager=package.manager,
-        driver_version=package.driver_version,
-        evidence={"": quote(answer, index)},
-    )
+    return msgspec.structs.replace(package, evidence={"": quote(answer, index)})
 
 
 # What a relevant name contains: looked for in the whole listing first, as most machines have none.

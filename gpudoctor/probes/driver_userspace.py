@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import msgspec
+
 from gpudoctor.facts import DeviceNode, Evidence
 from gpudoctor.probes.ask import exists, filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
@@ -182,18 +184,7 @@ def collect_nodes(source: Source, found: Collected) -> None:
 
 def _collect_ls(answer: CommandAnswer, found: Collected) -> None:
     pairs = parse_ls_nodes(answer.text)
-    nodes = [
-        DeviceNode(
-            path=node.path,
-            major=node.major,
-            minor=node.minor,
-            mode=node.mode,
-            owner=node.owner,
-            group=node.group,
-            evidence={"": quote(answer, index)},
-        )
-        for node, index in pairs
-    ]
+    nodes = [msgspec.structs.replace(node, evidence={"": quote(answer, index)}) for node, index in pairs]
     if nodes:
         found.set("device_nodes", nodes, nodes[0].evidence[""])
     elif re.search(r"No such file or directory|cannot access|no matches found", answer.text):

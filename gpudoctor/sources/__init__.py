@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpudoctor.sources.answers import Source
 from gpudoctor.sources.recorder import Recorder
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
 __all__ = ["Recorder", "Source", "open_live", "open_paths", "open_text"]
@@ -20,10 +21,10 @@ def open_live(root: str | None = None) -> Source:
     return LiveSource(root)
 
 
-def open_paths(paths: list[Path], interesting: Any = None) -> Source:
+def open_paths(paths: list[Path], interesting: Collection[str] | None = None) -> Source:
     """A recording, or files from a ticket (also a directory or archive of them), together as one source.
 
-    `interesting` is a compiled RE2 pattern over bytes that huge logs are thinned with. Raises GpudoctorError for what
+    `interesting` are the words that a line of a huge log must have one of to be kept. Raises GpudoctorError for what
     cannot be read or is not recognised.
     """
     from gpudoctor.sources.opening import open_all

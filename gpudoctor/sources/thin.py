@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -22,6 +22,19 @@ USEFUL = (
     "pciehp", "module verification failed", "Loading of ", "segfault at", "PM: suspend",
 )  # fmt: skip
 ALWAYS = NEEDED + USEFUL
+# With rules' own words: what stands for many of them, and so keeps the pattern small.
+_BESIDE_RULES = (
+    "nvrm",
+    "xid",
+    "nvidia",
+    "nvlink",
+    "nvswitch",
+    "out of memory",
+    "oom-kill",
+    "aer:",
+    "mce:",
+    "i/o error",
+)
 FIRST_LINES = 30_000
 LAST_LINES = 1_000
 PER_SHAPE = 2_000  # lines that differ in numbers only: of a storm the beginning is enough
@@ -34,7 +47,6 @@ _SAMPLE_BYTES = 1 << 18
 _EXAMPLES = 5
 _TOO_COMMON = 0.02  # of the sample's lines: such a word does not thin, it keeps everything
 _NUMBERS = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*|\s+")
-_ESCAPED_LITERAL = re.compile(rb"(?:[A-Za-z0-9_]|\\[^A-Za-z0-9_]|\\x[0-9a-f]{2}|[\x80-\xff])+")
 
 
 class Thinned(msgspec.Struct, frozen=True):
@@ -48,18 +60,18 @@ class Thinned(msgspec.Struct, frozen=True):
     common: list[str]
 
 
-def thin(chunks: Iterable[bytes], interesting: Any = None) -> Thinned:
-    """The lines that match. `interesting` is a compiled RE2 pattern over bytes; lines of ALWAYS are kept with or without it."""
+def thin(chunks: Iterable[bytes], interesting: Collection[str] | None = None) -> Thinned:
+    """The lines with one of the words in `interesting` (case does not matter); lines of ALWAYS are kept with or without it."""
     chunks = iter(chunks)
     first_chunk = next(chunks, b"")
     sample = first_chunk[: first_chunk.rfind(b"\n", 0, _SAMPLE_BYTES) + 1]
-    literals, others = _parts(interesting)
+    literals = _literals(interesting)
     common = _common(literals, sample)
     wanted = literals - common
     long_ones = {
         word for word in wanted if len(_plain(word)) > _SHORT or _plain(word).strip().lower() in _SHORT_NEEDED
     }
-    compiled = _compiled(tuple(sorted(wanted)), others), _compiled(tuple(sorted(long_ones)), others)
+    compiled = _compiled(tuple(sorted(wanted))), _compiled(tuple(sorted(long_ones)))
     first = _examples(common, sample)
     last: deque[tuple[int, bytes]] = deque(maxlen=LAST_LINES)
     dropped = 0
@@ -82,24 +94,18 @@ def _examples(common: set[bytes], sample: bytes) -> dict[int, bytes]:
     """The first lines with each common word: a message that fills the log is still seen."""
     found: dict[int, bytes] = {}
     for word in common:
-        for number, line in itertools.islice(matching([sample], _compiled((word,), None)), _EXAMPLES):
+        for number, line in itertools.islice(matching([sample], _compiled((word,))), _EXAMPLES):
             found[number] = line
     return found
 
 
-def _parts(interesting: Any) -> tuple[set[bytes], bytes | None]:
-    """The escaped literals to look for, and the rest of the pattern where it is not an alternation of literals."""
+def _literals(interesting: Collection[str] | None) -> set[bytes]:
+    """The words to look for, escaped. Of two of which one contains the other, the shorter finds both."""
     import re2
 
-    always = {re2.escape(literal.encode()) for literal in ALWAYS}
-    if interesting is None:
-        return always, None
-    raw = interesting.pattern
-    raw = raw if isinstance(raw, bytes) else raw.encode()
-    parts = re.findall(rb"(?:\\.|[^|\\])+", raw)
-    if all(_ESCAPED_LITERAL.fullmatch(part) for part in parts):
-        return always | set(parts), None
-    return always, raw
+    wanted = {*interesting, *_BESIDE_RULES} if interesting is not None else set()
+    shortest = {word for word in wanted if not any(other != word and other in word for other in wanted)}
+    return {re2.escape(word.encode()) for word in (*ALWAYS, *shortest)}
 
 
 def _common(literals: set[bytes], sample: bytes) -> set[bytes]:
@@ -117,7 +123,7 @@ def _plain(escaped: bytes) -> bytes:
 
 
 @cache
-def _compiled(literals: tuple[bytes, ...], others: bytes | None) -> Any:
+def _compiled(literals: tuple[bytes, ...]) -> Any:
     import re2
 
     options = re2.Options()
@@ -125,8 +131,7 @@ def _compiled(literals: tuple[bytes, ...], others: bytes | None) -> Any:
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
     options.max_mem = 64 << 20
-    parts = [*literals] if others is None else [*literals, b"(?:" + others + b")"]
-    return re2.compile(b"|".join(parts), options)
+    return re2.compile(b"|".join(literals), options)
 
 
 def matching(chunks: Iterable[bytes], compiled: Any, without_short: Any = None) -> Iterator[tuple[int, bytes]]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, StatAnswer, Status
 
 Answer = CommandAnswer | FileAnswer | ListAnswer | StatAnswer
 Request = tuple[str, ...] | str
+# Commands and the line that only their output has.
+Signs = tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]
+HEAD_CHARACTERS = 65536  # of a file that a recogniser looks at
 # A recogniser's result: a command line or a path, and what it answered.
 Found = dict[Request, Answer]
 
@@ -29,6 +34,21 @@ def command(
 def file(path: str, text: str, *, lines: list[int] | None = None, partial: bool = False) -> Found:
     """One file's content."""
     return {path: FileAnswer(path=path, status=Status.OK, text=text, truncated=partial, line_numbers=lines)}
+
+
+def any_sign(text: str, signs: Signs) -> bool:
+    """Whether one of the commands wrote some of the beginning."""
+    head = text[:HEAD_CHARACTERS]
+    return any(sign.search(head) for _, sign in signs)
+
+
+def whole_text(text: str, signs: Signs) -> Found:
+    """The whole text as the output of each command whose sign is in it."""
+    found: Found = {}
+    for argv, sign in signs:
+        if sign.search(text):
+            found |= command(argv, text)
+    return found
 
 
 def pick(text: str, wanted: list[int]) -> tuple[str, list[int]]:

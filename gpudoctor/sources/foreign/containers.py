@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DocumentKind
-from gpudoctor.sources.foreign.answer import Found, command
+from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
 from gpudoctor.sources.requests import DOCKER_INFO, DOCKER_VERSION
 
 KIND = DocumentKind.COMMAND
@@ -17,21 +17,17 @@ _INFO = re.compile(
 )
 _VERSION = re.compile(r"^\s*Client: Docker Engine|^\s*Server: Docker (?:Engine|Desktop)", re.MULTILINE)
 _CLI = re.compile(r"^\s*NVRM version:\s+\d+\.\d+", re.MULTILINE)
+_SIGNS = ((DOCKER_INFO, _INFO), (DOCKER_VERSION, _VERSION), (NVIDIA_CONTAINER_CLI_INFO, _CLI))
 
 
 def recognise(text: str) -> bool:
     """Whether one of them wrote some of this."""
-    head = text[:65536]
-    return any(pattern.search(head) for pattern in (_INFO, _VERSION, _CLI))
+    return any_sign(text, _SIGNS)
 
 
 def requests(text: str) -> Found:
-    """What occurs."""
-    found: Found = {}
-    if _INFO.search(text):
-        found |= command(DOCKER_INFO, text)
-    elif _VERSION.search(text):
-        found |= command(DOCKER_VERSION, text)
-    if _CLI.search(text):
-        found |= command(NVIDIA_CONTAINER_CLI_INFO, text)
+    """What occurs, each as the whole text. `docker info` begins like `docker version`."""
+    found = whole_text(text, _SIGNS)
+    if DOCKER_INFO in found:
+        found.pop(DOCKER_VERSION, None)
     return found

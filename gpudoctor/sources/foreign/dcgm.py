@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DocumentKind
-from gpudoctor.sources.foreign.answer import Found, command
+from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
 from gpudoctor.sources.requests import DCGMI_DIAG, DCGMI_DISCOVERY
 
 KIND = DocumentKind.COMMAND
@@ -17,19 +17,14 @@ _DIAG = re.compile(
     re.MULTILINE,
 )
 _DISCOVERY = re.compile(r"^\s*\d+ GPUs? found\.\s*$", re.MULTILINE)
+_SIGNS = ((DCGMI_DIAG, _DIAG), (DCGMI_DISCOVERY, _DISCOVERY))
 
 
 def recognise(text: str) -> bool:
     """Whether dcgmi wrote some of this."""
-    head = text[:65536]
-    return _DIAG.search(head) is not None or _DISCOVERY.search(head) is not None
+    return any_sign(text, _SIGNS)
 
 
 def requests(text: str) -> Found:
-    """Either or both."""
-    found: Found = {}
-    if _DIAG.search(text):
-        found |= command(DCGMI_DIAG, text)
-    if _DISCOVERY.search(text):
-        found |= command(DCGMI_DISCOVERY, text)
-    return found
+    """What occurs, each as the whole text."""
+    return whole_text(text, _SIGNS)

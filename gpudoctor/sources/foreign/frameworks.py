@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DocumentKind
-from gpudoctor.sources.foreign.answer import Found, command
+from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
 from gpudoctor.sources.requests import COLLECT_ENV
 
 KIND = DocumentKind.COMMAND
 
 _SIGN = re.compile(r"^\s*(?:PyTorch version: \S|CUDA used to build PyTorch: )", re.MULTILINE)
+_SIGNS = ((COLLECT_ENV, _SIGN),)
 
 
 def recognise(text: str) -> bool:
     """Whether collect_env wrote this."""
-    return _SIGN.search(text[:65536]) is not None
+    return any_sign(text, _SIGNS)
 
 
 def requests(text: str) -> Found:
-    """The whole report."""
-    return command(COLLECT_ENV, text)
+    """What occurs, each as the whole text."""
+    return whole_text(text, _SIGNS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DocumentKind
-from gpudoctor.sources.foreign.answer import Found, command
+from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
 from gpudoctor.sources.requests import NCCL_DEBUG_LOG, NCCL_TESTS
 
 KIND = DocumentKind.LOG
@@ -14,19 +14,14 @@ _TESTS = re.compile(
     r"^.*# nThread \d+ |^\s*#\s*Avg bus bandwidth\s*:|^\s*#\s+size\s+count\s+type\s+redop", re.MULTILINE
 )
 _LOG = re.compile(r"\bNCCL (?:INFO|WARN|TRACE) |\bNCCL version \d", re.MULTILINE)
+_SIGNS = ((NCCL_TESTS, _TESTS), (NCCL_DEBUG_LOG, _LOG))
 
 
 def recognise(text: str) -> bool:
     """Whether NCCL or its tests wrote some of this."""
-    head = text[:65536]
-    return _TESTS.search(head) is not None or _LOG.search(head) is not None
+    return any_sign(text, _SIGNS)
 
 
 def requests(text: str) -> Found:
-    """Either or both."""
-    found: Found = {}
-    if _TESTS.search(text):
-        found |= command(NCCL_TESTS, text)
-    if _LOG.search(text):
-        found |= command(NCCL_DEBUG_LOG, text)
-    return found
+    """What occurs, each as the whole text."""
+    return whole_text(text, _SIGNS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
 
 import msgspec
 
@@ -31,7 +31,9 @@ class Reading(msgspec.Struct, kw_only=True):
     problem: str | None = None
 
 
-def read_content(opened: Content, interesting: Any = None, request: Request | None = None) -> Reading:
+def read_content(
+    opened: Content, interesting: Collection[str] | None = None, request: Request | None = None
+) -> Reading:
     """Recognises a file by its content. `request` is what it answers where its place says so (in a sosreport)."""
     reading = Reading(name=opened.name)
     if not opened.head:
@@ -60,7 +62,7 @@ def read_content(opened: Content, interesting: Any = None, request: Request | No
 def _read_huge(
     opened: Content,
     encoding: str,
-    interesting: Any,
+    interesting: Collection[str] | None,
     kind: Recogniser | None,
     reading: Reading,
     request: Request | None,
