@@ -68,6 +68,11 @@ def _catalogue() -> dict[int, SXidEntry]:
     return {entry.code: entry for entry in msgspec.json.decode(data, type=list[SXidEntry])}
 
 
+def all_sxids() -> list[int]:
+    """Every number in the catalogue, ascending."""
+    return sorted(_catalogue())
+
+
 def lookup_sxid(code: int) -> SXidEntry | None:
     """The entry of a number; None: not in the catalogue."""
     return _catalogue().get(code)
