@@ -125,7 +125,11 @@ def _cache_file(files: list[tuple[Path, Path]]) -> Path | None:
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: TID251 - our own cache
     digest = hashlib.sha256(__version__.encode())
     code = Path(__file__).resolve().parent
-    for file in [*(file for _, file in files), *sorted(code.glob("*.py")), code.parent / "facts.py"]:
+    for file in [
+        *(file for _, file in files),
+        *sorted(code.glob("*.py")),
+        *sorted((code.parent / "facts").glob("*.py")),
+    ]:
         try:
             status = file.stat()
         except OSError:

@@ -1,0 +1,94 @@
+"""What active tests measured, found wrong, and could not do."""
+
+from __future__ import annotations
+
+from gpudoctor.facts.base import Fact
+
+
+class BenchRun(Fact, frozen=True, kw_only=True):
+    """One worker's run: what became of it. A run that could not measure is never a fault of the GPU by itself."""
+
+    test: str  # memory, pcie, p2p, nccl, gemm, burn, memtest
+    gpus: list[str] | None = None  # BDFs, or UUIDs of MIG slices
+    # done, partial (part of its plan, see notes), failed (an error), timed_out, interrupted, not_run
+    state: str
+    seconds: float | None = None
+    error_api: str | None = None  # cuda, nccl, nvrtc, cublas, cupy, worker
+    error_code: int | None = None
+    error_name: str | None = None  # cudaErrorSystemNotReady, NCCL_ERROR_SYSTEM_ERROR, ...
+    error_message: str | None = None
+    notes: list[str] | None = None  # what was left out or made smaller, and why
+    busy: bool | None = None  # other processes used the GPU: figures are not judged
+    memory_tested_mib: int | None = None  # memtest: how much memory was written and read
+
+
+class BenchFigure(Fact, frozen=True, kw_only=True):
+    """One measured figure and its verdict against what this hardware should give."""
+
+    test: str
+    metric: str  # read, write, copy, scale, triad, device_copy; h2d_pinned, ...; all_reduce, ...; fp16, ...
+    bdf: str | None = None  # the GPU; None: the whole node
+    peer_bdf: str | None = None  # p2p: the other GPU
+    gpu_name: str | None = None
+    path: str | None = None  # nvlink, pcie, ... where the worker knows what the bytes went over
+    value: float
+    unit: str  # GB/s (10^9 bytes), TFLOPS, us
+    size_bytes: int | None = None
+    spread: float | None = None  # (largest - smallest) / median of the repeats
+    expected: float | None = None  # what this hardware should give, same unit
+    ratio: float | None = None  # value / expected
+    threshold_ratio: float | None = None  # lowest ratio that is still right
+    basis: str | None = None  # where the expectation comes from: a publication, a baseline, the GPU's siblings
+    # right, low, unjudged (no expectation, a busy GPU, ...); a marginal figure was measured twice before it is low
+    verdict: str = "unjudged"
+    why_unjudged: str | None = None
+
+
+class BenchFault(Fact, frozen=True, kw_only=True):
+    """Data that came back wrong: a hardware fault until proven otherwise."""
+
+    test: str
+    kind: str  # bit_flip, wrong_address, corrupt_copy, wrong_result
+    bdf: str | None = None
+    peer_bdf: str | None = None
+    metric: str | None = None  # the pattern, collective or precision during which it happened
+    count: int | None = None  # wrong elements
+    address: str | None = None  # the first one's offset in the tested memory, hexadecimal
+    expected: str | None = None
+    got: str | None = None
+    bits: list[int] | None = None  # bits that differed in any wrong word
+    text: str | None = None  # one line for people
+
+
+class CounterChange(Fact, frozen=True, kw_only=True):
+    """A counter that rose while a test ran."""
+
+    test: str
+    bdf: str | None = None
+    # ecc_corrected, ecc_uncorrected, remapped_rows_*, pcie_replays, nvlink_errors, aer, xid
+    counter: str
+    before: int
+    after: int
+    detail: str | None = None
+
+
+class ThrottleSeen(Fact, frozen=True, kw_only=True):
+    """Clocks held back while a test ran, for a reason other than idleness."""
+
+    test: str
+    bdf: str | None = None
+    reasons: list[str]
+    sm_clock_mhz_lowest: int | None = None
+    temperature_c_highest: int | None = None
+    power_w_highest: float | None = None
+
+
+class Bench(Fact, frozen=True, kw_only=True):
+    """Active tests: `gpudoctor bench`, or `check --level 2` and `3`."""
+
+    runs: list[BenchRun] | None = None
+    figures: list[BenchFigure] | None = None
+    faults: list[BenchFault] | None = None
+    counters: list[CounterChange] | None = None
+    throttling: list[ThrottleSeen] | None = None
+    baseline: str | None = None  # file whose figures were taken as expected

@@ -1,0 +1,26 @@
+"""Texts in which messages are looked for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class DocumentKind(StrEnum):
+    """What a text is, so that a message may be looked for in the right texts only."""
+
+    KERNEL_LOG = "kernel_log"
+    COMMAND = "command"
+    FILE = "file"
+    LOG = "log"  # application, container or job logs
+    PASTE = "paste"  # anything a user pasted
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A text in which rules look for messages. `line_numbers` gives each line's number in the original when lines were left out."""
+
+    name: str
+    kind: DocumentKind
+    text: str
+    line_numbers: list[int] | None = None

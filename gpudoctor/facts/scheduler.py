@@ -1,0 +1,70 @@
+"""Kubernetes and Slurm."""
+
+from __future__ import annotations
+
+from gpudoctor.facts.base import Fact
+
+
+class KubernetesNode(Fact, frozen=True, kw_only=True):
+    name: str
+    capacity_gpu: int | None = None
+    allocatable_gpu: int | None = None
+    allocated_gpu: int | None = None
+    ready: bool | None = None
+    unschedulable: bool | None = None
+    taints: list[str] | None = None
+    labels: dict[str, str] | None = None
+    runtime_version: str | None = None
+    kubelet_version: str | None = None
+    kernel_version: str | None = None
+    os_image: str | None = None
+    capacity_resources: dict[str, int] | None = None  # every nvidia.com/... resource, MIG and .shared ones too
+    allocatable_resources: dict[str, int] | None = None
+    allocated_resources: dict[str, int] | None = None
+    problems: list[str] | None = None  # conditions that are bad: "DiskPressure", "Ready: container runtime is down"
+    runtime_handlers: list[str] | None = None  # runtime handlers that the kubelet reports: runc, nvidia, ...
+    device_plugin_pods: list[str] | None = None  # pods on the node whose name says NVIDIA device plugin
+
+
+class KubernetesPod(Fact, frozen=True, kw_only=True):
+    name: str
+    namespace: str | None = None
+    node: str | None = None
+    phase: str | None = None
+    requested_gpu: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    runtime_class: str | None = None
+    requested_resources: dict[str, int] | None = None  # limits of nvidia.com/... resources, summed over containers
+    status: str | None = None  # the word kubectl prints: Running, CrashLoopBackOff, Init:0/1, ...
+    ready: bool | None = None
+    restarts: int | None = None
+    exit_code: int | None = None  # of the last container that ended badly
+    container_reason: str | None = None  # OOMKilled, Error, CrashLoopBackOff, ...
+
+
+class Kubernetes(Fact, frozen=True, kw_only=True):
+    nodes: list[KubernetesNode] | None = None
+    pods: list[KubernetesPod] | None = None
+
+
+class SlurmNode(Fact, frozen=True, kw_only=True):
+    name: str
+    gres: str | None = None
+    gres_used: str | None = None
+    state: str | None = None
+    reason: str | None = None
+    cfg_tres: str | None = None
+    alloc_tres: str | None = None
+    partitions: str | None = None
+    gpus: int | None = None  # GPUs in Gres=; 0 when the node has no GPU gres
+    gpus_in_tres: int | None = None  # gres/gpu of CfgTRES; 0 when it is not counted there
+    gpus_allocated: int | None = None
+    version: str | None = None  # slurmd
+    boot_time: str | None = None
+    reason_by: str | None = None  # user who set the reason; "slurm" or "root" when the controller did
+    reason_time: str | None = None
+
+
+class Slurm(Fact, frozen=True, kw_only=True):
+    nodes: list[SlurmNode] | None = None
