@@ -17,6 +17,7 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
 from gpudoctor.engine.items import EACH
+from gpudoctor.engine.model import Compiled
 from gpudoctor.facts import Fact, Facts, plain
 
 Path = str
@@ -30,6 +31,7 @@ _SCALARS: dict[Any, Any] = {
 _MACRO = re.compile(r"([A-Za-z_][\w.]*)\.(exists|all|filter|map|exists_one)\(\s*(\w+)\s*,")
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _PATH = re.compile(r"(?<![\w.])[a-z_]\w*(?:\.[a-z_]\w*)+(?!\w|\()")
+_NAME = re.compile(r"(?<![\w.])[a-z_]\w*(?:\.[a-z_]\w*)*")
 _XID_COUNT = re.compile(r"xid_count\(\s*(\d+)\s*\)")
 
 
@@ -125,14 +127,12 @@ def _expand(expression: str) -> str:
     return _XID_COUNT.sub(r"(\1 in kernel.xid_counts ? kernel.xid_counts[\1] : 0)", expression)
 
 
-def compile_expression(expression: str, each: str | None = None) -> bytes:
-    """Check and compile; the result is data that `Evaluator` runs and that can be kept on disk.
-
-    Raises ExpressionError with the reason in one line.
-    """
+def compile_expression(expression: str, each: str | None = None) -> Compiled:
+    """Check and compile. Raises ExpressionError with the reason in one line."""
     _check_item_fields(expression, each)
     try:
-        return bytes(environment(each).compile(_expand(expression)).serialize())
+        code = bytes(environment(each).compile(_expand(expression)).serialize())
+        return Compiled(code, _names(expression, each))
     except RuntimeError as error:
         first = str(error).split("\n", 1)[0]
         reason = re.sub(r"^.*ERROR: <input>:\d+:", "column ", first)
@@ -163,6 +163,19 @@ def _check_item_fields(expression: str, each: str | None) -> None:
 def paths(expression: str) -> list[Path]:
     """Dotted names in an expression, in order, once each."""
     return list(dict.fromkeys(_PATH.findall(_STRING.sub("''", _expand(expression)))))
+
+
+def _names(expression: str, each: str | None) -> list[Path]:
+    """The declared variables in an expression: `gpus`, `driver.loaded`, `xid.code` of an item, `m` for a message's groups."""
+    declared = {*variable_types(), "kernel.xid_counts", "m"}
+    if each:
+        declared |= set(_each_types(each))
+    found: list[Path] = []
+    for token in _NAME.findall(_STRING.sub("''", _expand(expression))):
+        parts = token.split(".")
+        heads = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+        found += [name for name in heads if name in declared][:1]
+    return list(dict.fromkeys(found))
 
 
 def list_conditions(expression: str) -> Iterator[tuple[Path, str, str]]:
@@ -209,7 +222,8 @@ class Evaluator:
             for xid in facts.kernel.xids:
                 counts[xid.code] = counts.get(xid.code, 0) + xid.count
             self._values["kernel.xid_counts"] = counts
-        self._activations: dict[Any, Any] = {}
+        self._all: dict[str | None, Any] = {}
+        self._of_items: dict[Any, Any] = {}
 
     def known(self, path: Path) -> bool:
         """Whether this fact (or the group that it names) is known."""
@@ -220,19 +234,28 @@ class Evaluator:
 
     def evaluate(
         self,
-        compiled: bytes,
+        compiled: Compiled,
         each: str | None = None,
         item: Fact | None = None,
         captured: dict[str, str] | None = None,
     ) -> Any:
         """The expression's value, or None when it is unknown. `captured` are a message's named groups."""
-        env = environment(each)
-        result = env.deserialize(compiled).eval(self._activation(env, each, item, captured))
-        return None if result.type() == cel.Type.ERROR else result.plain_value()
+        own = self._own(compiled, each, item, captured)
+        if compiled.names and not own and not any(name in self._values for name in compiled.names):
+            return None
+        if not own:
+            return self._run(compiled, each, self._everything(each))
+        # Items that agree in what the expression names (a hundred Xids of one GPU) are one question.
+        key = (compiled.code, repr(own))
+        if key not in self._of_items:
+            shared = {name: self._values[name] for name in compiled.names if name in self._values}
+            activation = environment(each).Activation(shared | own)
+            self._of_items[key] = self._run(compiled, each, activation)
+        return self._of_items[key]
 
     def holds(
         self,
-        compiled: bytes,
+        compiled: Compiled,
         each: str | None = None,
         item: Fact | None = None,
         captured: dict[str, str] | None = None,
@@ -240,17 +263,29 @@ class Evaluator:
         value = self.evaluate(compiled, each, item, captured)
         return value if isinstance(value, bool) else None
 
-    def _activation(self, env: Any, each: str | None, item: Fact | None, captured: dict[str, str] | None) -> Any:
-        key = (each, id(item) if item is not None else None, tuple(sorted((captured or {}).items())))
-        if key not in self._activations:
-            values = dict(self._values)
-            if each and item is not None:
-                own = {f"{each}.{name}": value for name, value in _known(plain(item)).items()}
-                values |= _as_declared(own, _each_types(each))
-            if captured is not None:
-                values["m"] = captured
-            self._activations[key] = env.Activation(values)
-        return self._activations[key]
+    def _run(self, compiled: Compiled, each: str | None, activation: Any) -> Any:
+        result = environment(each).deserialize(compiled.code).eval(activation)
+        return None if result.type() == cel.Type.ERROR else result.plain_value()
+
+    def _everything(self, each: str | None) -> Any:
+        if each not in self._all:
+            self._all[each] = environment(each).Activation(self._values)
+        return self._all[each]
+
+    def _own(
+        self, compiled: Compiled, each: str | None, item: Fact | None, captured: dict[str, str] | None
+    ) -> dict[Path, Any]:
+        """The values that the item and the message's groups give for what the expression names."""
+        found: dict[Path, Any] = {}
+        if each and item is not None:
+            prefix = f"{each}."
+            for name in compiled.names:
+                if name.startswith(prefix) and (value := getattr(item, name[len(prefix) :])) is not None:
+                    found[name] = _known(plain(value))
+            found = _as_declared(found, _each_types(each))
+        if captured is not None and "m" in compiled.names:
+            found["m"] = captured
+        return found
 
 
 def facts_from(data: dict[str, object]) -> Facts:

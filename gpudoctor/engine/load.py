@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from gpudoctor import __version__
-from gpudoctor.engine.model import Rule
+from gpudoctor.engine.model import Compiled, Rule
 from gpudoctor.errors import GpudoctorError
 
 PREPARED = "prepared.msgpack"  # beside the rules in a wheel: they cannot change there, so they are checked once, at build time
@@ -21,7 +21,7 @@ class LoadedRule(msgspec.Struct, frozen=True):
     """A rule with what is prepared once: compiled expressions by (text), literals by message pattern, and where it is."""
 
     rule: Rule
-    compiled: dict[str, bytes]
+    compiled: dict[str, Compiled]
     literals: dict[str, list[str] | None]
     path: str
 

@@ -17,6 +17,13 @@ class Weight(StrEnum):
     DECISIVE = "decisive"
 
 
+class Compiled(msgspec.Struct, frozen=True, array_like=True):
+    """A checked expression, as data that can be kept on disk, and the facts that it names."""
+
+    code: bytes
+    names: list[str]
+
+
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An RE2 pattern looked for in texts, line by line; `within` limits it to kinds of document (DocumentKind)."""
 

@@ -16,7 +16,7 @@ from gpudoctor.engine.expressions import ExpressionError, compile_expression
 from gpudoctor.engine.items import EACH
 from gpudoctor.engine.load import LoadedRule, Problem
 from gpudoctor.engine.messages import literals, options, rule_messages
-from gpudoctor.engine.model import Rule
+from gpudoctor.engine.model import Compiled, Rule
 from gpudoctor.facts import DocumentKind
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -125,7 +125,7 @@ def _located(error: str, lines: Lines) -> tuple[str, int]:
 
 def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRule, list[Problem]]:
     problems: list[Problem] = []
-    compiled: dict[str, bytes] = {}
+    compiled: dict[str, Compiled] = {}
 
     def problem(path: tuple[str | int, ...], text: str) -> None:
         while path and path not in lines:
