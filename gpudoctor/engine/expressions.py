@@ -88,6 +88,7 @@ def item_type(path: Path) -> type[Fact] | None:
     return kind if isinstance(kind, type) and issubclass(kind, Fact) else None
 
 
+@functools.cache
 def _each_types(each: str) -> dict[Path, Any]:
     kind = item_type(EACH[each].path)
     assert kind is not None

@@ -20,6 +20,7 @@ from gpudoctor.facts import Document, Evidence
 
 _MOST_LINES = 50  # of one document that are kept per pattern
 _QUOTE_LENGTH = 400
+_SHORT_BYTES = 1 << 20
 
 
 class MessageMatch(msgspec.Struct, frozen=True):
@@ -115,6 +116,7 @@ class _Searchable:
         self._bytes = document.text.encode("utf-8", "replace")
         self._lower = self._bytes.lower()  # ASCII only, so positions stay the same
         self._starts: list[int] | None = None
+        self._threes: set[bytes] | None = None
 
     def find(self, pattern: str, wanted: list[str] | None) -> list[MessageMatch]:
         lines = self._lines_with(wanted) if wanted else range(len(self._line_starts()))
@@ -138,11 +140,23 @@ class _Searchable:
         lines: set[int] = set()
         for literal in wanted:
             needle, at = literal.encode(), 0
+            if not self._may_hold(needle):
+                continue
             while (at := self._lower.find(needle, at)) >= 0:
                 number = bisect_right(self._line_starts(), at) - 1
                 lines.add(number)
                 at = self._line_end(number)
         return sorted(lines)
+
+    def _may_hold(self, needle: bytes) -> bool:
+        """False when some three letters of `needle` are nowhere in a short text: a thousand searches through it cost more."""
+        if len(self._lower) > _SHORT_BYTES:
+            return True
+        if self._threes is None:
+            text = self._lower
+            self._threes = {text[at : at + 3] for at in range(len(text) - 2)}
+        known = self._threes
+        return all(needle[at : at + 3] in known for at in range(len(needle) - 2))
 
     def _line_starts(self) -> list[int]:
         if self._starts is None:
