@@ -26,6 +26,7 @@ from gpudoctor.probes import (
     runtime,
     slurm,
     topology,
+    training,
 )
 
 # In report order. Of two probes that know the same field, the earlier one holds.
@@ -47,4 +48,5 @@ PROBES: tuple[ModuleType, ...] = (
     runtime,
     kubernetes,
     slurm,
+    training,
 )

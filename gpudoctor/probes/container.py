@@ -10,8 +10,8 @@ from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.probes.container_detect import INITIAL_PID_NAMESPACE, INITIAL_USER_NAMESPACE, detect
 from gpudoctor.probes.driver_modules import PROC_VERSION, parse_banner
 from gpudoctor.probes.driver_userspace import LIBRARY_DIRS, WSL_DIR
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources.answers import Source, StatAnswer, Status
+from gpudoctor.sources.lazy import Lazy
 
 NAME = "container"
 # Library, and the capability (NVIDIA_DRIVER_CAPABILITIES) that has it injected.

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import exists, is_absent, read_text
 from gpudoctor.probes.collect import quote
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources.answers import Source, Status
+from gpudoctor.sources.lazy import Lazy
 
 # The inode numbers of the first namespaces are fixed in the kernel (include/uapi or linux/proc_ns.h: PROC_PID_INIT_INO ...).
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 from gpudoctor.facts import Cuda, Evidence, Library
 from gpudoctor.probes.ask import first_command, is_machine
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import LDCONFIG, NVCC_VERSION
 
 NAME = "cuda"
 
-_NVCC = re.compile(r"release (\d+\.\d+)")
-_TOOLKIT = re.compile(r"^cuda-(\d+\.\d+)$")
-_LIBRARY = re.compile(
+_NVCC = Lazy(r"release (\d+\.\d+)")
+_TOOLKIT = Lazy(r"^cuda-(\d+\.\d+)$")
+_LIBRARY = Lazy(
     r"^\s*(lib(?:cudart|cudnn|nccl|cublas|cublasLt|cufft|nvrtc|cuda)(?:\.so)?[\w.]*?)\.so\.?([\d.]*)\s*\(.*=> (\S+)"
 )
-_COMPAT = re.compile(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)$")
+_COMPAT = Lazy(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)$")
 _COMPAT_FOLDERS = ("/usr/local/cuda/compat", "/usr/local/cuda/compat/lib", "/usr/local/cuda/compat/lib.real")
 
 

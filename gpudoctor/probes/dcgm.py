@@ -10,16 +10,17 @@ from gpudoctor.probes.ask import said
 from gpudoctor.probes.collect import quote
 from gpudoctor.probes.dcgm_json import parse_json
 from gpudoctor.sources.answers import CommandAnswer, Source
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import DCGMI_DIAG, DCGMI_DISCOVERY
 
 NAME = "dcgm"
 
 # | GPU Memory                | Fail - GPU: 0                                  |
-_ROW = re.compile(r"^\s*\|\s?(?P<test>[^|]*?)\s*\|\s?(?P<result>.*?)\|?\s*$")
-_SECTION = re.compile(r"-{3,}")
-_GPUS = re.compile(r"GPUs?:?\s*([\d, ]+)")
-_GPU_ROW = re.compile(r"^\s*\|\s*(\d*)\s*\|\s*(Name|PCI Bus ID|Device UUID): (\S.*?)\s*\|")
-_FOUND = re.compile(r"^\s*(\d+) GPUs? found\.")
+_ROW = Lazy(r"^\s*\|\s?(?P<test>[^|]*?)\s*\|\s?(?P<result>.*?)\|?\s*$")
+_SECTION = Lazy(r"-{3,}")
+_GPUS = Lazy(r"GPUs?:?\s*([\d, ]+)")
+_GPU_ROW = Lazy(r"^\s*\|\s*(\d*)\s*\|\s*(Name|PCI Bus ID|Device UUID): (\S.*?)\s*\|")
+_FOUND = Lazy(r"^\s*(\d+) GPUs? found\.")
 
 
 def probe(source: Source) -> Facts | None:

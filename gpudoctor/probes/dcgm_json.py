@@ -13,8 +13,9 @@ from typing import Any
 
 from gpudoctor.facts import DcgmResult, Evidence
 from gpudoctor.sources.answers import CommandAnswer
+from gpudoctor.sources.lazy import Lazy
 
-SIGN = re.compile(r'"DCGM (?:GPU )?Diagnostic"\s*:')
+SIGN = Lazy(r'"DCGM (?:GPU )?Diagnostic"\s*:')
 _OUTCOMES = {"pass": "pass", "fail": "fail", "warn": "warn", "skip": "skip"}
 
 

@@ -23,9 +23,9 @@ from gpudoctor.probes.driver_userspace import (
     collect_services,
 )
 from gpudoctor.probes.host_os import parse_uname
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
+from gpudoctor.sources.lazy import Lazy
 
 NAME = "driver"
 

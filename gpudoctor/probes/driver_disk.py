@@ -7,9 +7,9 @@ import re
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
+from gpudoctor.sources.lazy import Lazy
 
 _NVIDIA_MODULE = Lazy(
     r"^nvidia(?:-current(?:-open)?|-open|-(?:legacy|tesla)-[\w-]*|[-_]?\d{3})?\.ko(?:\.(?:xz|gz|zst|bz2))?$"

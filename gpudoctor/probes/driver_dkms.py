@@ -7,9 +7,9 @@ import re
 from gpudoctor.facts import DkmsModule, Evidence
 from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, quote
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
+from gpudoctor.sources.lazy import Lazy
 
 TREE = "/var/lib/dkms"
 # The driver under its names in distributions, not its companions (nvidia-fs, nvidia-peermem).

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from gpudoctor.facts import Document, Evidence
 from gpudoctor.probes.collect import Collected
 from gpudoctor.probes.driver_modules import parse_banner
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources.answers import Source
+from gpudoctor.sources.lazy import Lazy
 
 # NVRM: API mismatch: the client has the version 535.54.03, but
 # NVRM: this kernel module has the version 530.30.02.  Please

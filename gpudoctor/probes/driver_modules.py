@@ -8,9 +8,9 @@ from typing import NamedTuple
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Source, Status
+from gpudoctor.sources.lazy import Lazy
 
 PROC_VERSION = "/proc/driver/nvidia/version"
 # /proc/driver/nvidia/version and the line that the module logs when it loads, proprietary and open, 3xx to now.

@@ -10,9 +10,9 @@ import msgspec
 from gpudoctor.facts import Evidence, Package
 from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, quote
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
+from gpudoctor.sources.lazy import Lazy
 
 DPKG_STATUS = "/var/lib/dpkg/status"
 _RELEVANT = Lazy(

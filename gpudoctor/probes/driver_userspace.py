@@ -10,10 +10,10 @@ import msgspec
 from gpudoctor.facts import DeviceNode, Evidence
 from gpudoctor.probes.ask import exists, filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.probes.services import service
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, StatAnswer, Status
+from gpudoctor.sources.lazy import Lazy
 
 LIBRARY_DIRS = (
     "/usr/lib/x86_64-linux-gnu",

@@ -14,6 +14,7 @@ from gpudoctor.facts import Driver, Facts, Framework, Gpu
 from gpudoctor.probes.ask import first_command, is_machine, said
 from gpudoctor.probes.collect import quote
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import COLLECT_ENV, PIP_LIST
 
 NAME = "frameworks"
@@ -40,7 +41,7 @@ _NAMES = {
     "paddlepaddle-gpu": "paddlepaddle",
     "mxnet": "mxnet",
 }
-_WITH_CUDA = re.compile(
+_WITH_CUDA = Lazy(
     r"^(cupy-cuda|jax-cuda|onnxruntime-|nvidia-(?:cudnn|nccl|cublas|cuda-runtime|cuda-nvrtc)-cu)(\d+)\w*"
 )
 _COLLECT_ENV_FIELDS = {
@@ -50,10 +51,10 @@ _COLLECT_ENV_FIELDS = {
     "Is debug build": "debug_build",
     "cuDNN version": "cudnn_version",
 }
-_PACKAGE_LINE = re.compile(r"^(?:\[(?:pip3?|conda)\]\s+)?([A-Za-z][\w.\-]*)(?:\s+|==)v?(\d[\w.+!\-]*)")
-_DRIVER = re.compile(r"^\s*Nvidia driver version: (\d[\d.]+)")
-_GPU = re.compile(r"^\s*(?:GPU models and configuration: )?GPU (\d+): (\S.*?)\s*$")
-_DIST_INFO = re.compile(r"^([\w.]+)-(\d[\w.+!]*)\.(?:dist-info|egg-info)$")
+_PACKAGE_LINE = Lazy(r"^(?:\[(?:pip3?|conda)\]\s+)?([A-Za-z][\w.\-]*)(?:\s+|==)v?(\d[\w.+!\-]*)")
+_DRIVER = Lazy(r"^\s*Nvidia driver version: (\d[\d.]+)")
+_GPU = Lazy(r"^\s*(?:GPU models and configuration: )?GPU (\d+): (\S.*?)\s*$")
+_DIST_INFO = Lazy(r"^([\w.]+)-(\d[\w.+!]*)\.(?:dist-info|egg-info)$")
 
 
 def probe(source: Source) -> Facts | None:

@@ -8,8 +8,9 @@ import msgspec
 
 from gpudoctor.facts import Gpu, GpuProcess
 from gpudoctor.sources.answers import Source, Status
+from gpudoctor.sources.lazy import Lazy
 
-_UID = re.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
+_UID = Lazy(r"^Uid:\s+(\d+)", re.MULTILINE)
 _LIMIT = 64  # processes looked at per GPU
 
 

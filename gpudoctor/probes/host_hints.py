@@ -10,15 +10,16 @@ from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.probes.driver_log import evidence_of
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source
+from gpudoctor.sources.lazy import Lazy
 
 _VERSION = r"(\d+\.\d+(?:\.\d+)?)"
 # The kernel was built by: x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0
 # You are using:           cc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0
-_BUILT_BY = re.compile(rf"The kernel was built by: .*?{_VERSION}\s*$", re.IGNORECASE)
-_USING = re.compile(rf"You are using: .*?{_VERSION}\s*$", re.IGNORECASE)
+_BUILT_BY = Lazy(rf"The kernel was built by: .*?{_VERSION}\s*$", re.IGNORECASE)
+_USING = Lazy(rf"You are using: .*?{_VERSION}\s*$", re.IGNORECASE)
 # compiler used to compile the kernel (gcc 8.3) does not exactly match the current compiler (gcc 9.1)
-_OLD_KERNEL = re.compile(rf"compiler used to compile the kernel \(gcc\s*(?:version )?{_VERSION}\)", re.IGNORECASE)
-_OLD_CURRENT = re.compile(rf"current compiler\s*\(gcc\s*(?:version )?{_VERSION}\)", re.IGNORECASE)
+_OLD_KERNEL = Lazy(rf"compiler used to compile the kernel \(gcc\s*(?:version )?{_VERSION}\)", re.IGNORECASE)
+_OLD_CURRENT = Lazy(rf"current compiler\s*\(gcc\s*(?:version )?{_VERSION}\)", re.IGNORECASE)
 
 
 class Compilers(NamedTuple):
@@ -50,7 +51,7 @@ def parse_compilers(text: str) -> Compilers:
     return found
 
 
-_TOOL = re.compile(
+_TOOL = Lazy(
     r"^\s*(?:[$#]|\S+[$#%>])\s+(?:sudo\s+)?(apt|apt-get|dpkg|dnf|yum|zypper|pacman|apk|rpm-ostree)\s+-{0,2}\w"
 )
 _MANAGERS = {"apt": "apt", "apt-get": "apt", "dpkg": "apt", "rpm-ostree": "dnf"}

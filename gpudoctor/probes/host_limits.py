@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpudoctor.probes.lazy import Lazy
+from gpudoctor.sources.lazy import Lazy
 
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4, "p": 1024**5}
 _SIZE = Lazy(r"^(\d+(?:[.,]\d+)?)\s*([kmgtp]?)i?b?$", re.IGNORECASE)

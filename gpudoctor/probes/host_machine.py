@@ -8,9 +8,9 @@ from typing import NamedTuple
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import exists, is_absent, read_text, said
 from gpudoctor.probes.collect import Collected, quote
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
+from gpudoctor.sources.lazy import Lazy
 
 DMI = "/sys/class/dmi/id/"
 SECURE_BOOT_VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"

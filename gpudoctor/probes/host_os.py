@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpudoctor.probes.lazy import Lazy
+from gpudoctor.sources.lazy import Lazy
 
 _KEY_VALUE = Lazy(r"^\s*([A-Z][A-Z0-9_]*)=(.*)$")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -12,6 +11,7 @@ import msgspec
 from gpudoctor.probes.kernel_messages import Family, family_of, interesting
 from gpudoctor.probes.log_lines import LogLine, read_line
 from gpudoctor.probes.merge_gpus import normal_bdf
+from gpudoctor.sources.lazy import Lazy
 
 _LINE_LIMIT = 2000
 _EVENT_LIMIT = 60_000  # of one log; about 5 s
@@ -19,29 +19,27 @@ _BDF = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 # NVRM: Xid (PCI:0000:3b:00): 79, pid=4121, name=python3, GPU has fallen off the bus.
 # NVRM: Xid (0000:03:00): 13, 0003 00000000 00009297 00001b0c 1000f010 00000040
 # NVRM: Xid (PCI:0000:3b:00 GPU-I:05 GPU-CI:00): 31, pid=..., name=..., Ch 00000008
-_XID = re.compile(
+_XID = Lazy(
     rf"\bXid \((?:PCI:)?(?P<bdf>{_BDF}|[0-9a-fA-F]{{4}}:[0-9a-fA-F]{{2}}|SOC)(?P<mig>[^)]*)\): (?P<code>\d{{1,4}})(?:, ?(?P<rest>.*))?$"
 )
-_XID_PROCESS = re.compile(r"^pid='?(?P<pid><unknown>|\d+)'?(?:, name='?(?P<name>[^,']*)'?)?(?:, |,?\s*$)")
-_RECOVERY = re.compile(r"recovery action changed from 0x[0-9a-fA-F]+ \([^)]*\) to 0x[0-9a-fA-F]+ \((?P<to>[^)]*)\)")
+_XID_PROCESS = Lazy(r"^pid='?(?P<pid><unknown>|\d+)'?(?:, name='?(?P<name>[^,']*)'?)?(?:, |,?\s*$)")
+_RECOVERY = Lazy(r"recovery action changed from 0x[0-9a-fA-F]+ \([^)]*\) to 0x[0-9a-fA-F]+ \((?P<to>[^)]*)\)")
 # nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 LTSSM Fault Up (First)
-_SXID = re.compile(rf"nvidia-nvswitch(?P<switch>\d+): SXid \(PCI:(?P<bdf>{_BDF})\): (?P<code>\d{{5}}), (?P<rest>.*)$")
-_SXID_SEVERITY = re.compile(r"^(?P<severity>(?i:fatal|non-fatal|correctable)), (?P<text>.*)$")
-_SXID_DETAIL = re.compile(r"^(?:Severity \d+ Engine instance|Data \{)")
-_LINK = re.compile(r"\b[Ll]ink (?P<link>\d+)\b")
-_ANY_BDF = re.compile(r"\b(?P<bdf>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\b")
-_KILLED = re.compile(
-    r"(?P<cgroup>Memory cgroup out of memory: )?Kill(?:ed)? process (?P<pid>\d+) \((?P<name>[^)]*)\)"
-)
-_TASK = re.compile(
+_SXID = Lazy(rf"nvidia-nvswitch(?P<switch>\d+): SXid \(PCI:(?P<bdf>{_BDF})\): (?P<code>\d{{5}}), (?P<rest>.*)$")
+_SXID_SEVERITY = Lazy(r"^(?P<severity>(?i:fatal|non-fatal|correctable)), (?P<text>.*)$")
+_SXID_DETAIL = Lazy(r"^(?:Severity \d+ Engine instance|Data \{)")
+_LINK = Lazy(r"\b[Ll]ink (?P<link>\d+)\b")
+_ANY_BDF = Lazy(r"\b(?P<bdf>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\b")
+_KILLED = Lazy(r"(?P<cgroup>Memory cgroup out of memory: )?Kill(?:ed)? process (?P<pid>\d+) \((?P<name>[^)]*)\)")
+_TASK = Lazy(
     r"task (?P<name>[^:]+):(?P<pid>\d+) blocked|\[(?P<lname>[^:\]]+):(?P<lpid>\d+)\]$|^(?P<pname>\S+): page allocation|^(?P<oname>\S+) invoked oom-killer|^(?P<sname>[^\s\[]+)\[(?P<spid>\d+)\]: segfault"
 )
-_AER_SEVERITY = re.compile(
+_AER_SEVERITY = Lazy(
     r"(?i)severity=(?P<a>\w+)(?: \((?P<b>[\w-]+)\))?|AER: (?:Multiple )?(?P<c>\w+)(?: \((?P<d>[\w-]+)\))? error"
 )
-_AER_FROM = re.compile(rf"received(?: from|:)? ?(?P<bdf>{_BDF})")
-_BOOT_HEADING = re.compile(r"^\s*journalctl -b (?P<boot>-?\d+)")
-_REBOOT = re.compile(r"^-- (?:Boot [0-9a-f]{8,}|Reboot)")
+_AER_FROM = Lazy(rf"received(?: from|:)? ?(?P<bdf>{_BDF})")
+_BOOT_HEADING = Lazy(r"^\s*journalctl -b (?P<boot>-?\d+)")
+_REBOOT = Lazy(r"^-- (?:Boot [0-9a-f]{8,}|Reboot)")
 _OPENS = ("API mismatch:", "The NVIDIA GPU ", "The NVIDIA probe routine", "This PCI I/O region", "A GPU crash dump")
 _JOINED_LIMIT = 8
 

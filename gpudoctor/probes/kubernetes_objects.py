@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from gpudoctor.facts import Evidence, KubernetesNode, KubernetesPod
+from gpudoctor.sources.lazy import Lazy
 
 RESOURCE_PREFIX = "nvidia.com/"
 GPU_RESOURCE = "nvidia.com/gpu"
 # the kubelet's own pressure conditions, node-problem-detector's, and what GPU health agents add
-BAD_WHEN_TRUE = re.compile(
+BAD_WHEN_TRUE = Lazy(
     r"Pressure$|Unavailable$|Problem$|Deadlock$|^Frequent|Unhealthy$|^ReadonlyFilesystem$|(?i:gpu|xid)"
 )
 

@@ -6,27 +6,28 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.facts import Evidence, KubernetesNode, KubernetesPod
+from gpudoctor.sources.lazy import Lazy
 
 GPU_RESOURCE = "nvidia.com/gpu"
-_RESOURCE = re.compile(r"^\s+(nvidia\.com/[\w.\-]+):\s+(\d+)\s*$")
-_ALLOCATED = re.compile(r"^\s+(nvidia\.com/[\w.\-]+)\s+(\d+)(?:\s+\(\S+\))?(?:\s+(\d+)(?:\s+\(\S+\))?)?\s*$")
-_LABEL = re.compile(r"^(?:Labels:)?\s*([\w.\-]+/[\w.\-]+)=(\S*)\s*$")
-_FIELD = re.compile(r"^([A-Z][\w \-]*):(?:\s+(.*?))?\s*$")
+_RESOURCE = Lazy(r"^\s+(nvidia\.com/[\w.\-]+):\s+(\d+)\s*$")
+_ALLOCATED = Lazy(r"^\s+(nvidia\.com/[\w.\-]+)\s+(\d+)(?:\s+\(\S+\))?(?:\s+(\d+)(?:\s+\(\S+\))?)?\s*$")
+_LABEL = Lazy(r"^(?:Labels:)?\s*([\w.\-]+/[\w.\-]+)=(\S*)\s*$")
+_FIELD = Lazy(r"^([A-Z][\w \-]*):(?:\s+(.*?))?\s*$")
 _SYSTEM = {
     "Kernel Version": "kernel_version",
     "OS Image": "os_image",
     "Container Runtime Version": "runtime_version",
     "Kubelet Version": "kubelet_version",
 }
-_POD_ROW = re.compile(
+_POD_ROW = Lazy(
     r"^(?:(?P<namespace>[a-z0-9][a-z0-9\-]*)\s+)?(?P<name>[a-z0-9][a-z0-9.\-]*)\s+(?P<ready>\d+)/(?P<all>\d+)\s+(?P<status>[A-Z][\w:/]*)\s+"
     r"(?P<restarts>\d+)(?:\s+\([^)]*\))?\s+\d+[smhdy]\S*"
 )
-_NODE_ROW = re.compile(
+_NODE_ROW = Lazy(
     r"^(?P<name>[a-z0-9][a-z0-9.\-]*)\s+(?P<status>(?:Not)?Ready)(?P<cordon>,SchedulingDisabled)?\s+\S+\s+\S+\s+(?P<version>v\d\S*)"
 )
-_POD_ON_NODE = re.compile(r"^\s+\S+\s+(\S*nvidia\S*device-plugin\S*)\s+\S+ \(\d+%\)")
-_EVENT = re.compile(r"^\s*Warning\s+(?P<reason>[A-Z]\w+)\s+(?P<rest>.*)$")
+_POD_ON_NODE = Lazy(r"^\s+\S+\s+(\S*nvidia\S*device-plugin\S*)\s+\S+ \(\d+%\)")
+_EVENT = Lazy(r"^\s*Warning\s+(?P<reason>[A-Z]\w+)\s+(?P<rest>.*)$")
 
 
 def split_describe(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -11,9 +11,10 @@ kernel: NVRM: ...                                                shortened by ha
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+
+from gpudoctor.sources.lazy import Lazy
 
 _MONTHS = {
     name: number
@@ -23,17 +24,17 @@ _MONTHS = {
 }
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _SYSLOG = r"(?:[A-Z][a-z]{2} {1,2}\d{1,2} (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d+)?)"
-_FACILITY = re.compile(r"^\s*(?:<\d{1,3}>|(?:kern|user|daemon|syslog|auth|local\d)\s*:\s*\w+\s*:\s*)")
-_WALL = re.compile(rf"^\s*(?:(?P<iso>{_ISO})|(?P<syslog>{_SYSLOG}))\s+")
-_FULL = re.compile(rf"^\s*[A-Z][a-z]{{2}} (?P<iso>{_ISO}) (?P<zone>[A-Z]{{2,5}})\s+")
-_HOST_AND_KERNEL = re.compile(r"^(?:\S+\s+)?kernel(?:\[\d+\])?:\s?")
-_HOST_AND_PROGRAM = re.compile(r"^(?:[\w.-]+\s+)?(?P<program>[\w./@-]+)(?:\[\d+\])?:\s")
-_SECONDS = re.compile(r"^\s*\[\s*(?P<seconds>\d{1,10}\.\d{1,9})(?:,\d+)?\]\s?")
-_CALLER = re.compile(r"^\[\s*[TC]\d+\]\s?")
-_HUMAN = re.compile(
+_FACILITY = Lazy(r"^\s*(?:<\d{1,3}>|(?:kern|user|daemon|syslog|auth|local\d)\s*:\s*\w+\s*:\s*)")
+_WALL = Lazy(rf"^\s*(?:(?P<iso>{_ISO})|(?P<syslog>{_SYSLOG}))\s+")
+_FULL = Lazy(rf"^\s*[A-Z][a-z]{{2}} (?P<iso>{_ISO}) (?P<zone>[A-Z]{{2,5}})\s+")
+_HOST_AND_KERNEL = Lazy(r"^(?:\S+\s+)?kernel(?:\[\d+\])?:\s?")
+_HOST_AND_PROGRAM = Lazy(r"^(?:[\w.-]+\s+)?(?P<program>[\w./@-]+)(?:\[\d+\])?:\s")
+_SECONDS = Lazy(r"^\s*\[\s*(?P<seconds>\d{1,10}\.\d{1,9})(?:,\d+)?\]\s?")
+_CALLER = Lazy(r"^\[\s*[TC]\d+\]\s?")
+_HUMAN = Lazy(
     r"^\s*\[(?:[A-Z][a-z]{2} )?(?P<month>[A-Z][a-z]{2})\s+(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{4})\]\s?"
 )
-_PIECES = re.compile(r"^(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?:(?P<year>\d{4}) )?(?P<clock>\d\d:\d\d:\d\d)")
+_PIECES = Lazy(r"^(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?:(?P<year>\d{4}) )?(?P<clock>\d\d:\d\d:\d\d)")
 
 
 class LogLine(NamedTuple):

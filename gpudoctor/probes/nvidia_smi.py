@@ -5,7 +5,6 @@ Live, the plain table is asked for its error words, and the XML only where NVML 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,6 +24,7 @@ from gpudoctor.probes.smi_errors import SmiFailure, parse_failure
 from gpudoctor.probes.smi_report import SmiReport, parse_q_report, parse_xml_report
 from gpudoctor.probes.smi_table import parse_table
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import (
     NVIDIA_SMI,
     NVIDIA_SMI_L,
@@ -168,8 +168,8 @@ def _add_failure(
             evidence[name] = quoted
 
 
-_DATE = re.compile(r"^[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}$")
-_REPORT_LINE = re.compile(r"^\s*[|+<=]|\s:(?:\s|$)")
+_DATE = Lazy(r"^[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}$")
+_REPORT_LINE = Lazy(r"^\s*[|+<=]|\s:(?:\s|$)")
 
 
 def _other_words(answer: CommandAnswer) -> str:

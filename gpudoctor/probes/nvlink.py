@@ -10,15 +10,15 @@ A GPU without links is listed without any, or not at all.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from gpudoctor.facts import Evidence, Gpu, NvLink
+from gpudoctor.sources.lazy import Lazy
 
 SOURCE = "nvidia-smi nvlink -s"
-_GPU = re.compile(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>GPU-[^)]*)\))?\s*$")
-_LINK = re.compile(r"^\s*Link (?P<link>\d+):\s*(?P<what>.*?)\s*$")
-_SPEED = re.compile(r"^(?P<speed>\d+(?:\.\d+)?)\s*GB/s$")
+_GPU = Lazy(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>GPU-[^)]*)\))?\s*$")
+_LINK = Lazy(r"^\s*Link (?P<link>\d+):\s*(?P<what>.*?)\s*$")
+_SPEED = Lazy(r"^(?P<speed>\d+(?:\.\d+)?)\s*GB/s$")
 _COUNTERS = {"replay errors": "replay_errors", "recovery errors": "recovery_errors", "crc errors": "crc_errors"}
 
 

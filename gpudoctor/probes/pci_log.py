@@ -8,9 +8,9 @@ import msgspec
 
 from gpudoctor.facts import PciDevice
 from gpudoctor.probes.driver_log import evidence_of
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.sources.answers import Source
+from gpudoctor.sources.lazy import Lazy
 
 _BDF = r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
 # NVRM: The NVIDIA GPU 0000:af:00.0 (PCI ID: 10de:1db5)

@@ -28,8 +28,8 @@ ESSENTIAL: dict[str, tuple[frozenset[str], ...]] = {
     "training": (_GPUS,),
     "ci": (_GPUS,),
 }
-# Of files from a ticket or a paste nobody expects everything: either of the two is enough to judge by.
-_ESSENTIAL_ATTACHED = (_GPUS | _KERNEL_LOG,)
+# Files from a ticket need not hold a kernel log. But a quiet log alone says nothing of GPUs that nobody looked at.
+_ESSENTIAL_ATTACHED = (_GPUS,)
 # Asked for in every run: other areas' rules and templates refer to them.
 CONTEXT_GROUPS = frozenset({"host", "driver", "container"})
 _SEEN = (ProbeState.OK, ProbeState.PARTIAL)

@@ -10,9 +10,9 @@ import msgspec
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import is_machine, said
 from gpudoctor.probes.collect import Collected, quote
-from gpudoctor.probes.lazy import Lazy
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
+from gpudoctor.sources.lazy import Lazy
 
 DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 _FILES_LIMIT = 400  # paths looked up per specification

@@ -11,13 +11,14 @@ from gpudoctor.facts import Evidence, Slurm, SlurmNode
 from gpudoctor.probes.slurm_sinfo import parse_sinfo
 from gpudoctor.probes.slurm_values import given, given_time, gres_gpus, tres_gpus
 from gpudoctor.sources.answers import Source, Status
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import SCONTROL_SHOW_NODE, SINFO
 
 NAME = "slurm"
 REQUESTS = (SCONTROL_SHOW_NODE, SINFO)
-_KEY = re.compile(r"(?:^|\s)([A-Za-z:]+)=")
-_FILTERED = re.compile(r"^\s*(?:Gres|State|CfgTRES|AllocTRES|Reason|GresUsed)=")
-_REASON_TAIL = re.compile(r"\s*\[([^@\[\]]+)@([^\]]+)\]\s*$")
+_KEY = Lazy(r"(?:^|\s)([A-Za-z:]+)=")
+_FILTERED = Lazy(r"^\s*(?:Gres|State|CfgTRES|AllocTRES|Reason|GresUsed)=")
+_REASON_TAIL = Lazy(r"\s*\[([^@\[\]]+)@([^\]]+)\]\s*$")
 
 
 def probe(source: Source) -> Slurm | None:

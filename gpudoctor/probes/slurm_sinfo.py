@@ -6,14 +6,15 @@ import re
 
 from gpudoctor.facts import Evidence, SlurmNode
 from gpudoctor.probes.slurm_values import GPU_GRES, expand_hostlist, given, given_time, gres_gpus
+from gpudoctor.sources.lazy import Lazy
 
 STATES = (
     "allocated|alloc|allocating|completing|comp|down|drained|draining|drain|drng|error|fail|failing|future|futr|idle|inval|maint|mixed|mix|"
     "perfctrs|npc|planned|plnd|power_down|powering_down|power_up|powering_up|reboot|boot|reserved|resv|unknown|unk|blocked"
 )
 # sinfo marks a state: * not responding, ~ # ! % powered down or changing, $ maintenance, @ ^ reboot, - planned
-_STATE = re.compile(rf"^(?:{STATES})[*~#!%$@^\-+]{{0,2}}$", re.IGNORECASE)
-_STATE_LONG = re.compile(r"^[A-Z_]+\*?(?:\+[A-Z_]+\*?)+$")
+_STATE = Lazy(rf"^(?:{STATES})[*~#!%$@^\-+]{{0,2}}$", re.IGNORECASE)
+_STATE_LONG = Lazy(r"^[A-Z_]+\*?(?:\+[A-Z_]+\*?)+$")
 _COLUMNS = {
     "NODELIST": "name",
     "NODE": "name",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-GPU_GRES = re.compile(r"\bgpu(?=[:(,]|$)(?::[^:,(]*[A-Za-z_][^:,(]*)?(?::(\d+))?")
+from gpudoctor.sources.lazy import Lazy
+
+GPU_GRES = Lazy(r"\bgpu(?=[:(,]|$)(?::[^:,(]*[A-Za-z_][^:,(]*)?(?::(\d+))?")
 
 
 def given(text: str | None) -> str | None:

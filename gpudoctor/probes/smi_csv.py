@@ -13,16 +13,15 @@ from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.smi_gpu import finish
 from gpudoctor.probes.smi_report import SmiReport, refused_gpu
 from gpudoctor.probes.throttle import reason_of_label
+from gpudoctor.sources.lazy import Lazy
 
 SOURCE = "nvidia-smi --query-gpu"
-_LIST_ROW = re.compile(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>[^)]*)\))?\s*$")
+_LIST_ROW = Lazy(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>[^)]*)\))?\s*$")
 # The program prints a number's bytes where the GPU's name should be.
-_LIST_REFUSED = re.compile(
-    r"^\s*Unable to determine the .* for (?:the )?gpu(?:.*: (?P<words>[^.:]+))?", re.IGNORECASE
-)
-_LIST_MIG = re.compile(r"^\s+MIG .*Device\s+\d+: \(UUID: ")
+_LIST_REFUSED = Lazy(r"^\s*Unable to determine the .* for (?:the )?gpu(?:.*: (?P<words>[^.:]+))?", re.IGNORECASE)
+_LIST_MIG = Lazy(r"^\s+MIG .*Device\s+\d+: \(UUID: ")
 # "--query-gpu=a,b" or "--query-gpu a,b", in the command as it was typed.
-_TYPED = re.compile(r"--query-gpu[= ]([\w.,]+)")
+_TYPED = Lazy(r"--query-gpu[= ]([\w.,]+)")
 
 # Field of `nvidia-smi --help-query-gpu` -> fact. Names with a dot changed over time; all stay readable.
 _COLUMNS: dict[str, tuple[str, values.Convert]] = {
@@ -105,7 +104,7 @@ _COLUMNS: dict[str, tuple[str, values.Convert]] = {
 }
 _OTHER = frozenset({"timestamp", "count", "driver_version", "cuda_version"})
 _KEYS = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index")
-_REASON = re.compile(r"^clocks_(?:event|throttle)_reasons\.(?P<label>\w+)$")
+_REASON = Lazy(r"^clocks_(?:event|throttle)_reasons\.(?P<label>\w+)$")
 
 
 def parse_query(text: str, command: str = "", source: str = SOURCE) -> SmiReport:

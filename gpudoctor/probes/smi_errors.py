@@ -8,8 +8,6 @@ Words and exit codes were taken from the genuine program with each return code o
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from gpudoctor.facts import Evidence, Gpu
@@ -17,33 +15,34 @@ from gpudoctor.knowledge.nvml_codes import WORDS
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.probes.smi_report import refused_gpu
 from gpudoctor.probes.smi_values import fault_of
+from gpudoctor.sources.lazy import Lazy
 
 SOURCE = "nvidia-smi"
 
 # Words of a failed start that are not NVML's own -> code. The first that occurs holds.
-_STARTS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(?i)driver/library version mismatch"), "LIB_RM_VERSION_MISMATCH"),
-    (re.compile(r"(?i)couldn.t communicate with the NVIDIA driver"), "DRIVER_NOT_LOADED"),
-    (re.compile(r"(?i)couldn.t find libnvidia-ml\.so|could not load NVML library"), "LIBRARY_NOT_FOUND"),
+_STARTS: tuple[tuple[Lazy, str], ...] = (
+    (Lazy(r"(?i)driver/library version mismatch"), "LIB_RM_VERSION_MISMATCH"),
+    (Lazy(r"(?i)couldn.t communicate with the NVIDIA driver"), "DRIVER_NOT_LOADED"),
+    (Lazy(r"(?i)couldn.t find libnvidia-ml\.so|could not load NVML library"), "LIBRARY_NOT_FOUND"),
 )
-_START = re.compile(r"Failed to (?:initialize|properly shut down) NVML:? *(?P<words>[^\n.]*)")
+_START = Lazy(r"Failed to (?:initialize|properly shut down) NVML:? *(?P<words>[^\n.]*)")
 # WSL: the shim of the Windows driver.
-_WSL = re.compile(r"(?i)GPU access blocked by the operating system")
-_NO_DEVICES = re.compile(r"(?im)^\s*No devices (?:were )?found\.?\s*$")
-_NOT_THERE = re.compile(
+_WSL = Lazy(r"(?i)GPU access blocked by the operating system")
+_NO_DEVICES = Lazy(r"(?im)^\s*No devices (?:were )?found\.?\s*$")
+_NOT_THERE = Lazy(
     r"(?im)^.*nvidia-smi.*(?:command not found|: not found|No such file or directory|executable file not found).*$"
     r"|^.*Command 'nvidia-smi' not found.*$"
 )
 # "GPU 0000:0F:00.0: Unknown Error", "GPU0000:0F:00.0: ...", "GPU1: 0000:34:00.0: ...", "GPU1: GPU is lost. ...".
-_HANDLE = re.compile(
+_HANDLE = Lazy(
     r"Unable to determine the device handle for (?:the )?GPU\s?"
     r"(?:(?P<index>\d{1,3})(?=:\s|:$))?:?\s*(?P<bdf>(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])?"
     r":?\s*(?P<words>[^.\n]*)"
 )
 # Instead of a GPU's block or row: "Unable to determine the PCI bus id for the target device: GPU is lost".
-_REFUSED = re.compile(r"Unable to determine the [^<\n]*")
-_LIBRARY = re.compile(r"NVML library version:\s*(?P<version>\d[\d.]*)")
-_INFOROM = re.compile(r"(?i)infoROM is corrupted at gpu\s+(?P<bdf>[0-9A-Fa-f:.]+)")
+_REFUSED = Lazy(r"Unable to determine the [^<\n]*")
+_LIBRARY = Lazy(r"NVML library version:\s*(?P<version>\d[\d.]*)")
+_INFOROM = Lazy(r"(?i)infoROM is corrupted at gpu\s+(?P<bdf>[0-9A-Fa-f:.]+)")
 
 
 class SmiFailure(msgspec.Struct, frozen=True, kw_only=True):

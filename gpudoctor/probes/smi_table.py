@@ -16,26 +16,27 @@ from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.probes.smi_gpu import finish
 from gpudoctor.probes.smi_report import SmiReport
+from gpudoctor.sources.lazy import Lazy
 
 SOURCE = "nvidia-smi"
-_BANNER = re.compile(r"NVIDIA-SMI\s+(?P<smi>[\d.]+)\s+(?:(?:Driver|KMD) Version:\s*(?P<driver>[\d.]+|N/A|ERR!))?")
-_CUDA = re.compile(r"CUDA (?:UMD )?Version:\s*(?P<cuda>\d+\.\d+)")
-_KERNEL = re.compile(r"(?:Driver|KMD) Version:\s*(?P<version>\d[\d.]*)")
+_BANNER = Lazy(r"NVIDIA-SMI\s+(?P<smi>[\d.]+)\s+(?:(?:Driver|KMD) Version:\s*(?P<driver>[\d.]+|N/A|ERR!))?")
+_CUDA = Lazy(r"CUDA (?:UMD )?Version:\s*(?P<cuda>\d+\.\d+)")
+_KERNEL = Lazy(r"(?:Driver|KMD) Version:\s*(?P<version>\d[\d.]*)")
 _BDF = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 _MODE = r"On|Off|N/A|ERR!|TCC|WDDM|MCDM|Unknown Error|GPU is lost"
 # The columns of a GPU's first row. Before driver 319 there was no persistence mode.
-_FIRST = re.compile(rf"^(?P<index>\d+|ERR!)\s+(?P<name>\S.*?)(?:\s+(?P<mode>{_MODE}))?$")
-_BUS = re.compile(rf"^(?P<bdf>{_BDF}|N/A|ERR!)\s*(?P<display>\S.*)?$")
-_USAGE = re.compile(r"^(?P<fan>N/A|ERR!|\d+\s*%|\[[^\]]*\])?\s*(?P<rest>.*)$")
-_POWER = re.compile(r"(?P<draw>N/A|ERR!|\d+(?:\.\d+)?\s*W)\s*/\s*(?P<cap>N/A|ERR!|\d+(?:\.\d+)?\s*W)\s*$")
-_MEMORY = re.compile(r"(?P<used>\d+\s*Mi?B)\s*/\s*(?P<total>\d+\s*Mi?B)$")
-_LOAD = re.compile(r"^(?P<util>N/A|ERR!|\d+\s*%|Unknown Error|GPU is lost)\s+(?P<mode>\S.*)$")
-_PROCESS = re.compile(
+_FIRST = Lazy(rf"^(?P<index>\d+|ERR!)\s+(?P<name>\S.*?)(?:\s+(?P<mode>{_MODE}))?$")
+_BUS = Lazy(rf"^(?P<bdf>{_BDF}|N/A|ERR!)\s*(?P<display>\S.*)?$")
+_USAGE = Lazy(r"^(?P<fan>N/A|ERR!|\d+\s*%|\[[^\]]*\])?\s*(?P<rest>.*)$")
+_POWER = Lazy(r"(?P<draw>N/A|ERR!|\d+(?:\.\d+)?\s*W)\s*/\s*(?P<cap>N/A|ERR!|\d+(?:\.\d+)?\s*W)\s*$")
+_MEMORY = Lazy(r"(?P<used>\d+\s*Mi?B)\s*/\s*(?P<total>\d+\s*Mi?B)$")
+_LOAD = Lazy(r"^(?P<util>N/A|ERR!|\d+\s*%|Unknown Error|GPU is lost)\s+(?P<mode>\S.*)$")
+_PROCESS = Lazy(
     r"^(?P<gpu>\d+)\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?P<pid>\d+)\s+(?:(?P<kind>C\+G|M\+C|[CGM])\s+)?"
     r"(?P<name>\S.*?)\s+(?P<memory>\d+\s*Mi?B|N/A|ERR!)$"
 )
-_PROCESS_HEAD = re.compile(r"^(?:Compute )?[Pp]rocesses:")
-_MIG_ROW = re.compile(r"^(?P<gpu>\d+)\s+(?:\d+|N/A)\s+(?:\d+|N/A)\s+\d+$")
+_PROCESS_HEAD = Lazy(r"^(?:Compute )?[Pp]rocesses:")
+_MIG_ROW = Lazy(r"^(?P<gpu>\d+)\s+(?:\d+|N/A)\s+(?:\d+|N/A)\s+\d+$")
 
 
 def parse_table(text: str, source: str = SOURCE) -> SmiReport:

@@ -7,6 +7,8 @@ from xml.parsers import expat
 
 import msgspec
 
+from gpudoctor.sources.lazy import Lazy
+
 _DEPTH_LIMIT = 40
 _NODE_LIMIT = 400_000
 
@@ -26,9 +28,9 @@ class Node(msgspec.Struct):
 
 
 # "    GPU Current Temp                  : 34 C"; labels may hold a colon only before a blank-less value, so split at " : ".
-_PAIR = re.compile(r"^(?P<label>[^:]*?\S)\s*:(?:\s+(?P<value>.*)|)$")
-_GPU_HEADER = re.compile(r"^\s*GPU\s+(?P<bdf>(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
-_GPU_ONLY_NUMBER = re.compile(r"^\s*GPU\s+(?P<index>\d+)\s*:?\s*$")
+_PAIR = Lazy(r"^(?P<label>[^:]*?\S)\s*:(?:\s+(?P<value>.*)|)$")
+_GPU_HEADER = Lazy(r"^\s*GPU\s+(?P<bdf>(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
+_GPU_ONLY_NUMBER = Lazy(r"^\s*GPU\s+(?P<index>\d+)\s*:?\s*$")
 
 
 def parse_q(text: str) -> Node:

@@ -8,10 +8,11 @@ from typing import Any
 
 from gpudoctor.knowledge.nvml_codes import FIELD_FAULTS, WORDS
 from gpudoctor.probes.merge_gpus import normal_bdf
+from gpudoctor.sources.lazy import Lazy
 
 # Beside NVML's own words, what stands where there is no value.
 _NO_VALUE = frozenset({"", "n/a", "na", "none", "not available", "unknown"})
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_NUMBER = Lazy(r"-?\d+(?:\.\d+)?")
 _ON = frozenset({"enabled", "on", "yes", "active", "1", "true"})
 _OFF = frozenset({"disabled", "off", "no", "not active", "0", "false"})
 

@@ -16,13 +16,14 @@ from gpudoctor.sources.archive import ArchiveLimits, open_members
 from gpudoctor.sources.content import Content
 from gpudoctor.sources.foreign.reading import Reading, read_content
 from gpudoctor.sources.foreign.sosreport import request_of_member
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.stored import Answers, StoredSource
 
 FILES_LIMIT = 20_000
 DEPTH_LIMIT = 16
 _ARCHIVE_LIMITS = ArchiveLimits(members=200_000, member_bytes=1 << 40, total_bytes=16 << 30)
 # log, log.1, log-20240101.gz, messages, job.out, slurm-123.err
-_LOG_NAME = re.compile(r"(?:\.(?:log|out|err|txt)|/(?:messages|syslog|[^/.]*log))(?:[.-][\w-]+)*$", re.IGNORECASE)
+_LOG_NAME = Lazy(r"(?:\.(?:log|out|err|txt)|/(?:messages|syslog|[^/.]*log))(?:[.-][\w-]+)*$", re.IGNORECASE)
 _ZIP = b"PK\x03\x04"
 _HINT = "Supported: recordings of `gpudoctor collect`, nvidia-bug-report.log, nvidia-smi output, kernel logs, lspci and more."
 

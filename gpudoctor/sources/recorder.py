@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpudoctor.facts import Document
-from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, Source, StatAnswer
+from gpudoctor.sources.answers import ActiveSource, CommandAnswer, FileAnswer, ListAnswer, StatAnswer
 from gpudoctor.sources.stored import documents_of, normal
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer", CommandAnswer, FileAnswer, ListAnswer, StatAnswer)
 class Recorder:
     """A source that passes questions on and keeps the answers. The first answer to a question is the answer."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ActiveSource) -> None:
         self.source = source
         self.kind = source.kind
         self.name = source.name
@@ -49,6 +49,20 @@ class Recorder:
 
     def run(self, *argv: str, timeout: float = 5.0) -> CommandAnswer:
         return self._remember(self._commands, argv, lambda: self.source.run(*argv, timeout=timeout))
+
+    def watch(
+        self,
+        *argv: str,
+        seconds: float,
+        timeout: float,
+        on_line: Callable[[str], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> CommandAnswer:
+        return self._remember(
+            self._commands,
+            argv,
+            lambda: self.source.watch(*argv, seconds=seconds, timeout=timeout, on_line=on_line, stop=stop),
+        )
 
     def env(self, name: str) -> str | None:
         return (self._environment or {}).get(name)

@@ -11,6 +11,8 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
+from gpudoctor.sources.lazy import Lazy
+
 REMOVED = "<removed>"
 _SECRET_NAME = (
     r"[\w.-]*(?:passw(?:or)?d|passphrase|secret|tokens?(?![a-z])|api[_-]?key|access[_-]?key|private[_-]?key|credentials?"
@@ -18,7 +20,7 @@ _SECRET_NAME = (
 )
 # name=value, "name": "value", --name value; values in quotes or up to the next space. Keys of Kubernetes objects that only
 # name a secret (`secretName: x`) are removed as well: nothing in a diagnosis depends on them.
-_ASSIGNED = re.compile(
+_ASSIGNED = Lazy(
     rf"""(?P<name>\b{_SECRET_NAME}["']?\s*[=:]\s*|--{_SECRET_NAME}\s+)(?P<value>"[^"\n]*"|'[^'\n]*'|[^\s,;"'&]+)""",
     re.IGNORECASE,
 )
@@ -40,21 +42,21 @@ _IPV6 = re.compile(
     r"(?<![\w:.])(?:[0-9a-f]{1,4}:){2,7}(?::?[0-9a-f]{1,4}){1,7}(?![\w:.])|(?<![\w:])(?:[0-9a-f]{1,4}:)+(?::[0-9a-f]{1,4})+(?![\w:.])",
     re.IGNORECASE,
 )
-_MAC = re.compile(r"(?<![\w:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:])", re.IGNORECASE)
-_UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
+_MAC = Lazy(r"(?<![\w:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:])", re.IGNORECASE)
+_UUID = Lazy(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
 _PUBLIC_UUIDS = frozenset({"8be4df61-93ca-11d2-aa0d-00e098032b8c"})  # UEFI's own variables, SecureBoot among them
-_GUID = re.compile(r"\b0x[0-9a-f]{16}\b|\b[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}\b", re.IGNORECASE)
-_SERIAL = re.compile(
+_GUID = Lazy(r"\b0x[0-9a-f]{16}\b|\b[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}\b", re.IGNORECASE)
+_SERIAL = Lazy(
     r"((?:Serial Number|Board Serial|<serial>|<board_serial>|\"serial\"|\bserial)\s*[:=>]?\s*\"?)([A-Z0-9]{6,})\b",
     re.IGNORECASE,
 )
-_HOME = re.compile(r"(?<=/home/)[^/\s:\"']+|(?<=/Users/)[^/\s:\"']+")
-_SYSLOG_HOST = re.compile(
+_HOME = Lazy(r"(?<=/home/)[^/\s:\"']+|(?<=/Users/)[^/\s:\"']+")
+_SYSLOG_HOST = Lazy(
     r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]+(?:[+-]\d\d:?\d\d|Z)?) (\S+) (?:kernel:|[\w./-]+(?:\[\d+\])?:)",
     re.MULTILINE,
 )
-_UNAME_HOST = re.compile(r"^Linux (?!version )(\S+) \d+\.\d+", re.MULTILINE)
-_PASSWD_USERS = re.compile(r"\buid=\d+\(([^)]+)\)")
+_UNAME_HOST = Lazy(r"^Linux (?!version )(\S+) \d+\.\d+", re.MULTILINE)
+_PASSWD_USERS = Lazy(r"\buid=\d+\(([^)]+)\)")
 _KEPT_WORDS = frozenset(
     [
         "root",

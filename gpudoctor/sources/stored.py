@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from gpudoctor.facts import Document, DocumentKind
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, StatAnswer, Status
+from gpudoctor.sources.worker_words import worker_document
 
 _KERNEL_LOGS = (requests.DMESG, requests.JOURNAL_KERNEL, requests.SYSLOG)
 _ALWAYS_SEARCHED = (requests.NVIDIA_SMI, *_KERNEL_LOGS)
@@ -130,6 +132,17 @@ class StoredSource:
     def run(self, *argv: str, timeout: float = 5.0) -> CommandAnswer:
         return self.answers.commands.get(argv) or CommandAnswer(argv=argv, status=Status.NOT_RECORDED)
 
+    def watch(
+        self,
+        *argv: str,
+        seconds: float,
+        timeout: float,
+        on_line: Callable[[str], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> CommandAnswer:
+        """What the worker said then."""
+        return self.run(*argv)
+
     def env(self, name: str) -> str | None:
         return (self.answers.environment or {}).get(name)
 
@@ -155,22 +168,36 @@ def documents_of(
 ) -> list[Document]:
     """The texts of a live machine (or its recording) that messages are looked for in, in an order that every run repeats.
 
-    Failed commands, nvidia-smi's text and kernel logs; files only where they are logs.
+    Failed commands, nvidia-smi's text and kernel logs; files only where they are logs. Of a log that was asked for again
+    on a later occasion only the last: it has the lines of the first.
     """
-    found = [_command_document(answer) for answer in commands.values() if _is_searched(answer)]
+    found = [_command_document(answer) for answer in _latest(commands) if _is_searched(answer)]
     logs = (answer for answer in files.values() if answer.status is Status.OK and _is_log(answer.path))
     found += [Document(answer.path, DocumentKind.LOG, answer.text, answer.line_numbers) for answer in logs]
     return sorted((document for document in found if document.text), key=lambda document: document.name)
 
 
+def _latest(commands: Mapping[tuple[str, ...], CommandAnswer]) -> list[CommandAnswer]:
+    last: dict[tuple[str, ...], CommandAnswer] = {}
+    for argv, answer in commands.items():
+        plain = requests.without_labels(argv)
+        if plain not in _KERNEL_LOGS:
+            last[argv] = answer
+        elif plain not in last or (answer.status is Status.OK and len(answer.stdout) >= len(last[plain].stdout)):
+            last[plain] = answer
+    return list(last.values())
+
+
 def _is_searched(answer: CommandAnswer) -> bool:
     return answer.status in (Status.FAILED, Status.TIMEOUT) or (
-        answer.argv in _ALWAYS_SEARCHED and answer.status is Status.OK
+        requests.without_labels(answer.argv) in _ALWAYS_SEARCHED and answer.status is Status.OK
     )
 
 
 def _command_document(answer: CommandAnswer) -> Document:
-    kernel = answer.argv in _KERNEL_LOGS and answer.status is Status.OK
+    if requests.is_bench_worker(answer.argv):
+        return worker_document(answer)
+    kernel = requests.without_labels(answer.argv) in _KERNEL_LOGS and answer.status is Status.OK
     kind = DocumentKind.KERNEL_LOG if kernel else DocumentKind.COMMAND
     return Document(answer.request, kind, answer.text, answer.line_numbers)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, StatAnswer, Status
+from gpudoctor.sources.lazy import Lazy
 
 Answer = CommandAnswer | FileAnswer | ListAnswer | StatAnswer
 Request = tuple[str, ...] | str
 # Commands and the line that only their output has.
-Signs = tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]
+Signs = tuple[tuple[tuple[str, ...], Lazy], ...]
 HEAD_CHARACTERS = 65536  # of a file that a recogniser looks at
 # A recogniser's result: a command line or a path, and what it answered.
 Found = dict[Request, Answer]

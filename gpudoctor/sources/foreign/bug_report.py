@@ -22,25 +22,26 @@ from gpudoctor.sources.answers import CommandAnswer, FileAnswer, StatAnswer, Sta
 from gpudoctor.sources.foreign import nvidia_smi, small_files
 from gpudoctor.sources.foreign.answer import Found, command, file
 from gpudoctor.sources.foreign.listing import stat_of_line
+from gpudoctor.sources.lazy import Lazy
 
 KIND = DocumentKind.FILE
 
-_START = re.compile(r"^Start of NVIDIA bug report log file|^nvidia-bug-report\.sh Version:", re.MULTILINE)
-_RULE = re.compile(r"_{30,}\s*$")
-_FILE = re.compile(r"\*\*\* (?P<path>/.*?)(?P<gone> does not exist)?\s*$")
-_LS = re.compile(r"\*\*\* ls: (?P<line>.*)$")
-_OLD_FILE = re.compile(r"(?P<path>/(?:etc|proc|sys|var)/[\w./:+-]+)\s*$")
+_START = Lazy(r"^Start of NVIDIA bug report log file|^nvidia-bug-report\.sh Version:", re.MULTILINE)
+_RULE = Lazy(r"_{30,}\s*$")
+_FILE = Lazy(r"\*\*\* (?P<path>/.*?)(?P<gone> does not exist)?\s*$")
+_LS = Lazy(r"\*\*\* ls: (?P<line>.*)$")
+_OLD_FILE = Lazy(r"(?P<path>/(?:etc|proc|sys|var)/[\w./:+-]+)\s*$")
 # Sections begin at the line start with a program's path; only those whose output is asked for are told apart.
-_COMMAND = re.compile(
+_COMMAND = Lazy(
     r"(?:timeout \d+ )?(?:/[\w./-]*/)?(?P<tool>nvidia-smi|lspci|modinfo|systemctl|journalctl|dkms|lsmod|ibstat|nvidia-imex-ctl|uname|dpkg|rpm|numactl"
     r"|coredumpctl|dmidecode|lsusb|nvidia-debugdump|base64|vulkaninfo|acpidump|xset|nvidia-settings|xrandr|mst|ibnetdiscover|iblinkinfo|ibswitches|mlxlink|ldd|gcc|glxinfo)"
     r"(?P<rest>(?: [-\w\"*.,:=+@/|]+)*)(?P<colon>:?)\s*$"
 )
-_SCAN = re.compile(r"Scanning kernel log files for NVIDIA kernel messages")
-_SCANNED = re.compile(r"^  (?P<name>/var/log/\S+|journalctl -b -?\d+):\s*$")
+_SCAN = Lazy(r"Scanning kernel log files for NVIDIA kernel messages")
+_SCANNED = Lazy(r"^  (?P<name>/var/log/\S+|journalctl -b -?\d+):\s*$")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}\s*$")
-_UNAME = re.compile(r"^uname: (?P<line>Linux \S+ \S+ .*)$", re.MULTILINE)
-_GREPPED_PARAMETER = re.compile(r"^(/sys/module/\w+/parameters/\w+):(.*)$")
+_UNAME = Lazy(r"^uname: (?P<line>Linux \S+ \S+ .*)$", re.MULTILINE)
+_GREPPED_PARAMETER = Lazy(r"^(/sys/module/\w+/parameters/\w+):(.*)$")
 _SECTION_LIMIT = 4 * 1024 * 1024
 
 

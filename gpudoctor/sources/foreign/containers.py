@@ -6,17 +6,18 @@ import re
 
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import DOCKER_INFO, DOCKER_VERSION
 
 KIND = DocumentKind.COMMAND
 NVIDIA_CONTAINER_CLI_INFO = ("nvidia-container-cli", "info")
 
-_INFO = re.compile(
+_INFO = Lazy(
     r"^\s*(?:Server Version: \d|Default Runtime: \S|Runtimes: |Cgroup Driver: (?:systemd|cgroupfs)|Docker Root Dir: )",
     re.MULTILINE,
 )
-_VERSION = re.compile(r"^\s*Client: Docker Engine|^\s*Server: Docker (?:Engine|Desktop)", re.MULTILINE)
-_CLI = re.compile(r"^\s*NVRM version:\s+\d+\.\d+", re.MULTILINE)
+_VERSION = Lazy(r"^\s*Client: Docker Engine|^\s*Server: Docker (?:Engine|Desktop)", re.MULTILINE)
+_CLI = Lazy(r"^\s*NVRM version:\s+\d+\.\d+", re.MULTILINE)
 _SIGNS = ((DOCKER_INFO, _INFO), (DOCKER_VERSION, _VERSION), (NVIDIA_CONTAINER_CLI_INFO, _CLI))
 
 

@@ -6,17 +6,18 @@ import re
 
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import DCGMI_DIAG, DCGMI_DISCOVERY
 
 KIND = DocumentKind.COMMAND
 
-_DIAG = re.compile(
+_DIAG = Lazy(
     r'"DCGM (?:GPU )?Diagnostic"\s*:'
     r"|^\s*\| Diagnostic\s+\| Result|^\s*[|+]-{3,}\s+(?:Metadata|Deployment|Integration|Hardware|Stress)\s+-"
     r"|^\s*\| (?:GPU Memory|PCIe|Memory Bandwidth|Diagnostic|Targeted (?:Power|Stress)|SM Stress|EUD Test|Memtest|Inforom|Pulse Test)\s+\| (?:Pass|Fail|Warn|Skip)",
     re.MULTILINE,
 )
-_DISCOVERY = re.compile(r"^\s*\d+ GPUs? found\.\s*$", re.MULTILINE)
+_DISCOVERY = Lazy(r"^\s*\d+ GPUs? found\.\s*$", re.MULTILINE)
 _SIGNS = ((DCGMI_DIAG, _DIAG), (DCGMI_DISCOVERY, _DISCOVERY))
 
 

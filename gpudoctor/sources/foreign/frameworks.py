@@ -6,11 +6,12 @@ import re
 
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import COLLECT_ENV
 
 KIND = DocumentKind.COMMAND
 
-_SIGN = re.compile(r"^\s*(?:PyTorch version: \S|CUDA used to build PyTorch: )", re.MULTILINE)
+_SIGN = Lazy(r"^\s*(?:PyTorch version: \S|CUDA used to build PyTorch: )", re.MULTILINE)
 _SIGNS = ((COLLECT_ENV, _SIGN),)
 
 

@@ -7,6 +7,7 @@ import re
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.foreign.answer import Found, command
+from gpudoctor.sources.lazy import Lazy
 
 KIND = DocumentKind.KERNEL_LOG
 
@@ -14,7 +15,7 @@ _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 # Month names come in the host's language: Jun, ноя, 11月, Okt.
 _SYSLOG_TIME = r"(?:(?:[^\W\d_]{3,5}\.?|\d{1,2}月)[ ]+\d{1,2}[ ](?:\d{4}[ ])?\d\d:\d\d:\d\d(?:\.\d+)?|" + _ISO + ")"
 # [    0.000000]   [Mon Jan 20 10:18:26 2025]   <4>[  201.6]   kern  :err   : [..]   [   12.3][  T123]   [T123] ...
-DMESG_LINE = re.compile(
+DMESG_LINE = Lazy(
     rf"""^\s*(?:
         (?:<\d+>)?\[\s*\d+\.\d{{3,9}}(?:,\d+)?\]
       | (?:<\d+>)?\[[A-Z][a-z]{{2}}\s+[A-Z][a-z]{{2}}\s+\d{{1,2}}\s\d\d:\d\d:\d\d\s\d{{4}}\]
@@ -23,18 +24,16 @@ DMESG_LINE = re.compile(
     )""",
     re.VERBOSE,
 )
-SYSLOG_LINE = re.compile(rf"^(?:<\d+>)?{_SYSLOG_TIME}\s(?:\S+\s)?(?:kernel:|[\w./()@:-]+?(?:\[\d+\])?:)\s?")
-KERNEL_IN_SYSLOG = re.compile(rf"^(?:<\d+>)?{_SYSLOG_TIME}\s(?:\S+\s)?kernel:")
+SYSLOG_LINE = Lazy(rf"^(?:<\d+>)?{_SYSLOG_TIME}\s(?:\S+\s)?(?:kernel:|[\w./()@:-]+?(?:\[\d+\])?:)\s?")
+KERNEL_IN_SYSLOG = Lazy(rf"^(?:<\d+>)?{_SYSLOG_TIME}\s(?:\S+\s)?kernel:")
 # Lines without any time, as people paste them.
-BARE_LINE = re.compile(
+BARE_LINE = Lazy(
     r"^\s*(?:(?:[\w.-]+ )?kernel:\s|NVRM: |nvidia: (?:probe|loading|module|Loading|disagrees|version|Unknown symbol)|nvidia-(?:nvlink|uvm|modeset|drm|peermem|nvswitch\d*|gpu)(?: [0-9a-f:.]+)?: "
     r"|\[drm(?::\w+)?\]|pcieport [0-9a-f]{4}:|nouveau [0-9a-f]{4}:|AMD-Vi: |DMAR: |mce: \[|Out of memory: Kill|oom-kill:|Loading of (?:unsigned )?module|BUG: |Oops: |pci [0-9a-f]{4}:[0-9a-f]{2}:|vfio-pci [0-9a-f]{4}:"
     r"|nvidia [0-9a-f]{4}:[0-9a-f]{2}:|EDAC MC\d|INFO: task .* blocked for more than|watchdog: BUG|Kernel panic|perf: interrupt took)"
 )
-_JOURNAL_HEAD = re.compile(
-    r"^\s*(?:-- (?:Logs begin|Journal begins|Boot [0-9a-f]{32}|No entries|Reboot)|journalctl -b)"
-)
-_SHORT_ISO = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}\s")
+_JOURNAL_HEAD = Lazy(r"^\s*(?:-- (?:Logs begin|Journal begins|Boot [0-9a-f]{32}|No entries|Reboot)|journalctl -b)")
+_SHORT_ISO = Lazy(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}\s")
 _HEAD_LINES = 400
 
 

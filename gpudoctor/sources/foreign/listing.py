@@ -6,9 +6,10 @@ import re
 from datetime import datetime
 
 from gpudoctor.sources.answers import StatAnswer, Status
+from gpudoctor.sources.lazy import Lazy
 
 _KINDS = {"-": "file", "d": "dir", "l": "link", "c": "char", "b": "block", "p": "fifo", "s": "socket"}
-LONG_LINE = re.compile(
+LONG_LINE = Lazy(
     r"^\s*(?P<type>[-dlcbps])(?P<bits>[-rwxsStT]{9})[.+@]?\s+\d+\s+(?P<user>\S+)\s+(?P<group>\S+)\s+"
     r"(?:(?P<major>\d+),\s*(?P<minor>\d+)|(?P<size>\S+))\s+"
     r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: [+-]\d{4})?|[A-Za-z.]{3,5}\s+\d+\s+[\d:]+|\d+\s+[A-Za-z.]{3,5}\s+[\d:]+)\s+"

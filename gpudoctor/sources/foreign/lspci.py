@@ -7,18 +7,19 @@ import re
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.foreign.answer import Found, command, pick
+from gpudoctor.sources.lazy import Lazy
 
 KIND = DocumentKind.FILE
 
-DEVICE = re.compile(
+DEVICE = Lazy(
     r"^[ \t]*(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] (?:[A-Z0-9][\w/ .()-]*?(?: \[[0-9a-f]{4}\])?: |\"|[0-9a-f]{4}: )",
     re.MULTILINE,
 )
-_DETAIL = re.compile(r"^[ \t]+\S|^[0-9a-f]{2,3}: (?:[0-9a-f]{2} ?){8,16}\s*$")
-_VERBOSE = re.compile(
+_DETAIL = Lazy(r"^[ \t]+\S|^[0-9a-f]{2,3}: (?:[0-9a-f]{2} ?){8,16}\s*$")
+_VERBOSE = Lazy(
     r"^[ \t]+(?:LnkCap|LnkSta|Capabilities: \[|Region \d+: |Control: I/O|!!! Unknown header)", re.MULTILINE
 )
-_EVERY_KIND = re.compile(r"\b(?:Host bridge|PCI bridge|ISA bridge|Non-Volatile memory|USB controller)\b")
+_EVERY_KIND = Lazy(r"\b(?:Host bridge|PCI bridge|ISA bridge|Non-Volatile memory|USB controller)\b")
 
 
 def recognise(text: str) -> bool:

@@ -6,14 +6,13 @@ import re
 
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import NCCL_DEBUG_LOG, NCCL_TESTS
 
 KIND = DocumentKind.LOG
 
-_TESTS = re.compile(
-    r"^.*# nThread \d+ |^\s*#\s*Avg bus bandwidth\s*:|^\s*#\s+size\s+count\s+type\s+redop", re.MULTILINE
-)
-_LOG = re.compile(r"\bNCCL (?:INFO|WARN|TRACE) |\bNCCL version \d", re.MULTILINE)
+_TESTS = Lazy(r"^.*# nThread \d+ |^\s*#\s*Avg bus bandwidth\s*:|^\s*#\s+size\s+count\s+type\s+redop", re.MULTILINE)
+_LOG = Lazy(r"\bNCCL (?:INFO|WARN|TRACE) |\bNCCL version \d", re.MULTILINE)
 _SIGNS = ((NCCL_TESTS, _TESTS), (NCCL_DEBUG_LOG, _LOG))
 
 

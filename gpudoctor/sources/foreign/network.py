@@ -6,13 +6,14 @@ import re
 
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import IBSTAT, IP_ADDR, IP_ROUTE
 
 KIND = DocumentKind.COMMAND
 
-_IBSTAT = re.compile(r"^\s*CA '[\w.\-]+'\s*$|\bibpanic: ", re.MULTILINE)
-_ROUTE = re.compile(r"^\s*[\d.]+/\d+ dev \S+ .*\bscope link\b", re.MULTILINE)
-_IP = re.compile(r"^\s*\d+: [\w.\-@]+: <[A-Z_,]+> mtu \d+", re.MULTILINE)
+_IBSTAT = Lazy(r"^\s*CA '[\w.\-]+'\s*$|\bibpanic: ", re.MULTILINE)
+_ROUTE = Lazy(r"^\s*[\d.]+/\d+ dev \S+ .*\bscope link\b", re.MULTILINE)
+_IP = Lazy(r"^\s*\d+: [\w.\-@]+: <[A-Z_,]+> mtu \d+", re.MULTILINE)
 _SIGNS = ((IBSTAT, _IBSTAT), (IP_ADDR, _IP), (IP_ROUTE, _ROUTE))
 
 

@@ -8,32 +8,33 @@ from gpudoctor.facts import DocumentKind
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import Status
 from gpudoctor.sources.foreign.answer import Found, command, pick
+from gpudoctor.sources.lazy import Lazy
 
 KIND = DocumentKind.COMMAND
 
-_XML = re.compile(r"<nvidia_smi_log\b")
-_Q = re.compile(r"^[ \t]*=+NVSMI LOG=+[ \t]*$|^Timestamp {10,}: .*\nDriver Version {5,}: [\d.]+", re.MULTILINE)
-_TABLE = re.compile(r"^[ \t]*\|[ \t]*NVIDIA-SMI[ \t]+[\d.]+", re.MULTILINE)
-_TABLE_LINE = re.compile(r"^[ \t]*[|+](?=[-=+| \dA-Z])(?:.*[|+])?[ \t]*$")
+_XML = Lazy(r"<nvidia_smi_log\b")
+_Q = Lazy(r"^[ \t]*=+NVSMI LOG=+[ \t]*$|^Timestamp {10,}: .*\nDriver Version {5,}: [\d.]+", re.MULTILINE)
+_TABLE = Lazy(r"^[ \t]*\|[ \t]*NVIDIA-SMI[ \t]+[\d.]+", re.MULTILINE)
+_TABLE_LINE = Lazy(r"^[ \t]*[|+](?=[-=+| \dA-Z])(?:.*[|+])?[ \t]*$")
 # A row without its header, as people paste one: "|   0  Tesla K40m          On   | 0000:04:00.0     Off |"
-_TABLE_ROW = re.compile(
+_TABLE_ROW = Lazy(
     r"^[ \t]*\|[ \t]+(?:\d+[ \t]+\S.*\b(?:On|Off|N/A)[ \t]*\|[ \t]*(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d"
     r"|(?:N/A|ERR!|\d+%)[ \t]+\S+[ \t]+\S+.*\bM(?:i)?B[ \t]*/)",
     re.MULTILINE,
 )
-_DATE = re.compile(r"^[ \t]*[A-Z][a-z]{2}[ ]+[A-Z][a-z]{2}[ ]+\d+[ ]+\d\d:\d\d:\d\d")
-_LIST = re.compile(r"^[ \t]*GPU \d+: .+\(UUID: (?:GPU|MIG)-", re.MULTILINE)
-_LIST_LINE = re.compile(r"^[ \t]*(?:GPU \d+: .+\(UUID: |MIG \S+[ \t]+Device[ \t]+\d+:)")
-_LINK = re.compile(r"^[ \t]*(?:Link \d+: (?:[\d.]+ GB/s|<inactive>)|GPU \d+: .+\(UUID: )")
-_LINK_STATE = re.compile(r"^[ \t]*Link \d+: (?:[\d.]+ GB/s|<inactive>)", re.MULTILINE)
-_TOPO = re.compile(
+_DATE = Lazy(r"^[ \t]*[A-Z][a-z]{2}[ ]+[A-Z][a-z]{2}[ ]+\d+[ ]+\d\d:\d\d:\d\d")
+_LIST = Lazy(r"^[ \t]*GPU \d+: .+\(UUID: (?:GPU|MIG)-", re.MULTILINE)
+_LIST_LINE = Lazy(r"^[ \t]*(?:GPU \d+: .+\(UUID: |MIG \S+[ \t]+Device[ \t]+\d+:)")
+_LINK = Lazy(r"^[ \t]*(?:Link \d+: (?:[\d.]+ GB/s|<inactive>)|GPU \d+: .+\(UUID: )")
+_LINK_STATE = Lazy(r"^[ \t]*Link \d+: (?:[\d.]+ GB/s|<inactive>)", re.MULTILINE)
+_TOPO = Lazy(
     r"^[ \t]*(?:GPU\d+[ \t]+)+(?:(?:NIC|mlx5_|GPU|nic)\S*[ \t]+)*.*\bCPU Affinity|^[ \t]*GPU0[ \t]+(?:X|NV\d|SYS|NODE|PHB|PXB|PIX)\b",
     re.MULTILINE,
 )
-_TOPO_LINE = re.compile(
+_TOPO_LINE = Lazy(
     r"^[ \t]*(?:(?:GPU|NIC|mlx5_)\S*[ \t]+(?:GPU|NIC|mlx5|X\b|NV\d|SYS|NODE|PHB|PXB|PIX|SOC)|Legend:|(?:X|SYS|NODE|PHB|PXB|PIX|NV#)[ \t]+=|NIC Legend|NIC\d+: )"
 )
-ERROR = re.compile(
+ERROR = Lazy(
     r"""^[ \t]*(?:nvidia-smi:[ ])?(?:
       Failed[ ]to[ ]initialize[ ]NVML:
     | NVIDIA-SMI[ ]has[ ]failed[ ]because
@@ -51,7 +52,7 @@ ERROR = re.compile(
     ).*$""",
     re.MULTILINE | re.VERBOSE,
 )
-_NOT_FOUND = re.compile(r"not found|No such file|currently not installed|not recognized")
+_NOT_FOUND = Lazy(r"not found|No such file|currently not installed|not recognized")
 
 
 def recognise(text: str) -> bool:
@@ -159,7 +160,7 @@ def _topology(text: str) -> Found:
     return _lines(text, _TOPO, _TOPO_LINE, known.NVIDIA_SMI_TOPO)
 
 
-def _lines(text: str, sign: re.Pattern[str], line: re.Pattern[str], argv: tuple[str, ...]) -> Found:
+def _lines(text: str, sign: Lazy, line: Lazy, argv: tuple[str, ...]) -> Found:
     if not sign.search(text):
         return {}
     wanted = [i for i, candidate in enumerate(text.split("\n")) if line.match(candidate)]

@@ -6,22 +6,23 @@ import re
 
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources.foreign.answer import Found, command
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import SCONTROL_SHOW_NODE, SINFO
 
 KIND = DocumentKind.COMMAND
 
-_SCONTROL = re.compile(
+_SCONTROL = Lazy(
     r"^\s*NodeName=\S+ .*(?:CoresPerSocket|State|Arch)=|^\s*State=[A-Z]\w\S* .*ThreadsPerCore=|^\s*Gres=gpu\S*\s*$|^\s*CfgTRES=cpu=",
     re.MULTILINE,
 )
 _STATE = (
     r"(?:alloc\w*|idle|mix\w*|down|drain\w*|drng|comp\w*|inval|maint|resv|reserved|plnd|planned|unk\w*)[*~#!%$@^\-]?"
 )
-_HEADING = re.compile(
+_HEADING = Lazy(
     r"^(?=.*\bSTATE\b)(?=.*\b(?:NODELIST|HOSTNAMES)\b).*\b(?:PARTITION|GRES|AVAIL|CPUS|REASON)\b|^REASON\s+USER\s+TIMESTAMP\s+NODELIST",
     re.MULTILINE,
 )
-_ROW = re.compile(
+_ROW = Lazy(
     rf"^\S+\s*\|\s*gpu:\S+.*\|\s*{_STATE}\s*(?:\||$)|^\S+\s+(?:up|down|drain|inact)\s+\S+\s+\d+\s+{_STATE}\s+\S+\s*$",
     re.MULTILINE,
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.foreign.answer import Request
+from gpudoctor.sources.lazy import Lazy
 
 # Members of sos_commands/, whose names are the command lines; plugin directories changed over the years.
-_COMMANDS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
-    (re.compile(rf"sos_commands/\w+/{name}(?:\.txt)?"), request)
+_COMMANDS: tuple[tuple[Lazy, tuple[str, ...]], ...] = tuple(
+    (Lazy(rf"sos_commands/\w+/{name}(?:\.txt)?"), request)
     for name, request in (
         (r"uname_-a", known.UNAME_A),
         (r"lspci_-nnvv+", known.LSPCI_VVV),
@@ -37,12 +36,12 @@ _COMMANDS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         (r"df_-[ahl]+.*", known.DF),
     )
 )
-_RPMS = re.compile(r"(?:sos_commands/rpm/(?:sh_-c_)?rpm_.*-qa.*|installed-rpms)")
-_FILES = re.compile(
+_RPMS = Lazy(r"(?:sos_commands/rpm/(?:sh_-c_)?rpm_.*-qa.*|installed-rpms)")
+_FILES = Lazy(
     r"(?:etc/(?:os-release|redhat-release|debian_version|hostname|docker/daemon\.json|containerd/config\.toml|nvidia-container-runtime/config\.toml|cdi/[^/]+|modprobe\.d/[^/]+|default/grub"
     r"|modules-load\.d/[^/]+)|proc/(?:version|cmdline|modules|meminfo|cpuinfo|driver/nvidia/.+)|sys/module/nvidia[^/]*/.+|sys/bus/pci/devices/.+|var/log/fabricmanager\.log|var/run/cdi/[^/]+)"
 )
-_TOP = re.compile(r"^(?:sosreport-[^/]+/)?")
+_TOP = Lazy(r"^(?:sosreport-[^/]+/)?")
 
 
 def request_of_member(name: str) -> Request | None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.text.clean import Line
 from gpudoctor.sources.text.prompts import Prompt, prompt, python_more
 from gpudoctor.sources.text.shell import enters_container
 
-_HEADING = re.compile(r"#{2,6} \S|\*\*[^*]+\*\*:?\s*$")
+_HEADING = Lazy(r"#{2,6} \S|\*\*[^*]+\*\*:?\s*$")
 
 
 class Block(msgspec.Struct, kw_only=True):

@@ -11,25 +11,26 @@ from collections import Counter
 
 import msgspec
 
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.terminal import TERMINAL_CODES
 from gpudoctor.sources.text.prompts import prompt
 
 # What is left of a colour code when the escape character got lost on the way: "[01;31m", "[K".
-_ANSI_REST = re.compile(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m)")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\u200b-\u200f\u2060\ufeff\u202a-\u202e]")
-_BACKSPACE = re.compile(r"[^\x08\n]\x08")
+_ANSI_REST = Lazy(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m)")
+_CONTROL = Lazy(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\u200b-\u200f\u2060\ufeff\u202a-\u202e]")
+_BACKSPACE = Lazy(r"[^\x08\n]\x08")
 _SAME = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u3000": " ", "\u2009": " ", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2028": "\n"})  # fmt: skip
-_FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[\w+. -]*$")
-_DETAILS = re.compile(r"^[ \t]*</?(?:details|summary|pre|code|p|br|div)\b[^>]*>[ \t]*$", re.IGNORECASE)
-_QUOTE = re.compile(r"^[ \t]{0,3}>[ ]?(?![>])")
+_FENCE = Lazy(r"^[ \t]*(?:```+|~~~+)[\w+. -]*$")
+_DETAILS = Lazy(r"^[ \t]*</?(?:details|summary|pre|code|p|br|div)\b[^>]*>[ \t]*$", re.IGNORECASE)
+_QUOTE = Lazy(r"^[ \t]{0,3}>[ ]?(?![>])")
 _ENTITIES = (("&gt;", ">"), ("&lt;", "<"), ("&quot;", '"'), ("&#39;", "'"), ("&nbsp;", " "), ("&amp;", "&"))
 # Frames and columns: such a line is whole whatever its length.
-_ENTITY = re.compile(r"&(?:gt|lt|quot|amp|nbsp|#39);")
-_INLINE_TAGS = re.compile(r"</?(?:pre|code|kbd)\b[^>\n]*>", re.IGNORECASE)
-_NUMBERED = re.compile(r"^\s*(\d+)(?:[:|.]? {1,2}|\t|$)")
-_TABLE_EDGE = re.compile(r"[|+]\s*$|^\s*[|+]|\S\s{3,}\S+\s{2,}\S")
+_ENTITY = Lazy(r"&(?:gt|lt|quot|amp|nbsp|#39);")
+_INLINE_TAGS = Lazy(r"</?(?:pre|code|kbd)\b[^>\n]*>", re.IGNORECASE)
+_NUMBERED = Lazy(r"^\s*(\d+)(?:[:|.]? {1,2}|\t|$)")
+_TABLE_EDGE = Lazy(r"[|+]\s*$|^\s*[|+]|\S\s{3,}\S+\s{2,}\S")
 # A line that starts something of its own is no continuation.
-_STARTS_ANEW = re.compile(
+_STARTS_ANEW = Lazy(
     r"^\s*$|^\s*[-*•]\s|^\s{4,}\S+\s*:|^\[|^<\d>|^[A-Z][a-z]{2} [ \d]\d \d\d:|^\d{4}-\d\d-\d\d|^(?:kern|user|daemon)\s*:|^\S*[$#%❯]\s|^>>> |^\s*[|+]|^(?:kernel|NVRM|nvidia\S*):"
     r"|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d |^[A-Z][A-Z_0-9]+=|^ii |^\S+:\d+:\d+|^GPU \d+: |^Traceback|^\s+(?:at|File) |^(?:ERROR|WARNING|INFO|Error|Warning)\b|^\w+Error: "
 )
@@ -127,7 +128,7 @@ def _terminal_width(lines: list[Line]) -> int | None:
     return longest if full >= 3 or (longest in (80, 100, 120, 132)) else None
 
 
-_BROKEN_BETWEEN_WORDS = re.compile(r"[a-z]+,? \w|[\"'(]\w[\w. ]*[\"')]\S? ")
+_BROKEN_BETWEEN_WORDS = Lazy(r"[a-z]+,? \w|[\"'(]\w[\w. ]*[\"')]\S? ")
 _MOST_JOINED = 6
 
 

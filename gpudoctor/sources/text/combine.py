@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Status
 from gpudoctor.sources.foreign import lspci
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.stored import Answers
 
 _Numbered = list[tuple[int, str]]
-_GPU = re.compile(r"^\s*GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:")
+_GPU = Lazy(r"^\s*GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:")
 # Their lines belong together; two of them side by side are not one output.
 _NOT_BY_LINE = frozenset(
     {known.NVIDIA_SMI, known.NVIDIA_SMI_XML, known.NVIDIA_SMI_TOPO, known.TORCH_CHECK, known.COLLECT_ENV}

@@ -7,6 +7,7 @@ import re
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, Status
 from gpudoctor.sources.foreign import kernel_log, nvidia_smi, small_files
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.stored import Answers
 from gpudoctor.sources.text import places, values
 from gpudoctor.sources.text.blocks import Block
@@ -14,11 +15,11 @@ from gpudoctor.sources.text.clean import Line
 from gpudoctor.sources.text.requests_of import meaning
 from gpudoctor.sources.text.shell import Invocation, inner, parse
 
-_NOT_FOUND = re.compile(
+_NOT_FOUND = Lazy(
     r"(?:^|[:\s])(?P<program>[\w.+/-]+): (?:command )?not found\b|^[Cc]ommand '(?P<ubuntu>[\w.+-]+)' not found|^zsh: command not found: (?P<zsh>\S+)"
     r"|bash: (?P<bash>[\w./+-]+): No such file or directory|'(?P<windows>[\w.-]+)' is not recognized|program '(?P<old>[\w.+-]+)' is currently not installed"
 )
-_FAILED = re.compile(
+_FAILED = Lazy(
     r"^(?:[\w.+-]+: )?(?:error|fatal|ERROR|FATAL|Error|E)[:!]\s|^(?:docker: |ERROR: )?Error response from daemon|^(?:\S+: ){1,3}(?:Operation not permitted|[Pp]ermission denied)"
     r"|^(?:Got )?permission denied|^(?:ERROR: )?Cannot connect to|^Unit \S+ could not be found|^[\w-]+: (?:cannot |ERROR|FATAL)|^\S+: \S+: No such file or directory|^Failed to |^Error from server"
 )

@@ -8,12 +8,13 @@ import re
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, StatAnswer, Status
 from gpudoctor.sources.foreign.listing import LONG_LINE, stat_of_line
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.stored import Answers, normal
 from gpudoctor.sources.text.clean import Line
 from gpudoctor.sources.text.shell import Grep, Invocation, parse_grep
 
-_LOGS = re.compile(r"/var/log/(?:syslog|kern\.log|messages|kernel\.log)(?:\.\d+)?$")
-_GONE = re.compile(r"^(?:ls|cat|stat|head|tail|grep|file|less|find|readlink): (?:cannot (?:access|open|stat|statx)(?: file)? )?['\"`‘]?(?P<path>/[^'\"’:]+)['\"’]?(?: for reading)?: (?P<why>No such file|Permission denied|Not a directory|Is a directory)")  # fmt: skip
+_LOGS = Lazy(r"/var/log/(?:syslog|kern\.log|messages|kernel\.log)(?:\.\d+)?$")
+_GONE = Lazy(r"^(?:ls|cat|stat|head|tail|grep|file|less|find|readlink): (?:cannot (?:access|open|stat|statx)(?: file)? )?['\"`‘]?(?P<path>/[^'\"’:]+)['\"’]?(?: for reading)?: (?P<why>No such file|Permission denied|Not a directory|Is a directory)")  # fmt: skip
 
 
 def add(answers: Answers, invocation: Invocation, lines: list[Line]) -> bool:

@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.text.programs import ALSO_WORDS, PROGRAMS, SUBCOMMANDS
 
 _WORD = r"(?P<command>\S.*)"
@@ -35,13 +36,13 @@ _LIKELY = tuple(
         rf"^(?:[-*] |\d+[.)] |#+ )?(?:[Oo]utput (?:of|from) |[Rr]unning |[Rr]esult of |[Cc]ommand: )?[`*]{{1,3}}{_WORD}$",
     )
 )
-_EMPTY = re.compile(
+_EMPTY = Lazy(
     rf"^{_CLOCK}{_ENVIRONMENTS}(?:[\w.-]+@[\w.-]+[: ][^#$%>❯|=]{{0,100}}?[#$%❯]|\[[\w.-]+@[\w.-]+[^\]]{{0,100}}\]\s?[#$%]|[$❯]|(?:sh|bash)-[\d.]+[#$])\s*$"
 )
-_PYTHON = re.compile(r"^(?:>>> ?|In \[\d+\]: ?)(?P<code>.*)$")
-_PYTHON_MORE = re.compile(r"^(?:\.\.\. ?|\s+\.\.\.: ?)(?P<code>.*)$")
+_PYTHON = Lazy(r"^(?:>>> ?|In \[\d+\]: ?)(?P<code>.*)$")
+_PYTHON_MORE = Lazy(r"^(?:\.\.\. ?|\s+\.\.\.: ?)(?P<code>.*)$")
 # A command alone on its line, perhaps as a heading, with nothing that a sentence would have.
-_BARE = re.compile(
+_BARE = Lazy(
     r"^\s{0,3}(?:#+ |[-*] |\d+[.)] )?(?:[Oo]utput (?:of|from) |[Rr]esult of )?[`*\"']{0,3}(?P<command>(?:sudo )?(?:"
     r"nvidia-smi(?:\.exe)?(?: (?:-[\w-]+(?:[= ][\w.,]+)?|topo|nvlink|dmon|pmon|mig))*"
     r"|lspci(?: -[\w]+(?: [\w:.]+)?)*|lsmod|dmesg(?: -[\w-]+)*|uname -\w+|dkms status|mokutil --sb-state|modinfo nvidia|ldconfig -p|nvcc (?:--version|-V)|gcc --version"
@@ -50,11 +51,11 @@ _BARE = re.compile(
     r")(?P<pipe> \| (?:grep|egrep|head|tail|less)\b[^.!?]*)?)[`*\"']{0,3}(?: output)?:?[`*]{0,3}\s*$"
 )
 # Most lines have none of a prompt's signs near their beginning and do not begin as a bare command does.
-_MAYBE = re.compile(
+_MAYBE = Lazy(
     r"^[^|]{0,160}?[$#%>❯➜λ»`*]|^\+|^In \[|^\s{0,3}(?:[-*] |\d+[.)] )?(?:[Oo]utput |[Rr]esult |[\"'])?(?:sudo |nvidia-|ls|dmesg|uname|dkms|mok|mod|ld|nvcc|gcc|journal"
     r"|cat |docker|system|pip|dpkg|rpm|env|free|df|ulimit|ip |ib|sinfo|scontrol|kubectl|snap)"
 )
-_CONTAINER_HOST = re.compile(r"[0-9a-f]{12}")
+_CONTAINER_HOST = Lazy(r"[0-9a-f]{12}")
 
 
 class Prompt(msgspec.Struct, frozen=True):

@@ -7,10 +7,11 @@ import shlex
 
 import msgspec
 
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.text.programs import PROGRAMS
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_REDIRECTION = re.compile(r"(?:\d|&)?>>?(?:&\d|&-)?")
+_ASSIGNMENT = Lazy(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_REDIRECTION = Lazy(r"(?:\d|&)?>>?(?:&\d|&-)?")
 # Wrappers that run the rest on the same machine: how many arguments of their own follow, by option.
 _TRANSPARENT = frozenset({"sudo", "doas", "time", "nice", "nohup", "stdbuf", "unbuffer", "env", "timeout", "watch", "command", "exec", "ionice", "taskset", "optirun", "primusrun", "prime-run", "wsl", "wsl.exe"})  # fmt: skip
 _WITH_VALUE = {

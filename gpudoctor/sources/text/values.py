@@ -8,15 +8,16 @@ from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, Status
 from gpudoctor.sources.environment import is_gpu_related
 from gpudoctor.sources.foreign import kernel_log
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.stored import Answers
 from gpudoctor.sources.text.blocks import Block
 from gpudoctor.sources.text.clean import Line
 from gpudoctor.sources.text.shell import Invocation
 
-_VARIABLE = re.compile(r"^(?:export |declare -x )?(?P<name>[A-Za-z_]\w*)=(?P<value>.*)$")
+_VARIABLE = Lazy(r"^(?:export |declare -x )?(?P<name>[A-Za-z_]\w*)=(?P<value>.*)$")
 _LIMITS = {"-l": "max locked memory           (kbytes, -l)", "-n": "open files                          (-n)", "-v": "virtual memory          (kbytes, -v)", "-u": "max user processes                  (-u)", "-s": "stack size                  (kbytes, -s)"}  # fmt: skip
 _SIZES = {"": 1 / 1024, "B": 1 / 1048576, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1048576}
-_ASKS_FRAMEWORK = re.compile(
+_ASKS_FRAMEWORK = Lazy(
     r"\b(?:torch|tensorflow|tf|jax|jaxlib|cupy|numba|pycuda|paddle|mxnet|onnxruntime|transformers|bitsandbytes|keras)\b"
 )
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
 class Lazy:
-    """A pattern with the methods of `re.Pattern` that the probes use."""
+    """A pattern with the methods of `re.Pattern` that are used here."""
 
     __slots__ = ("_compiled", "_flags", "_pattern")
 
@@ -21,11 +21,11 @@ class Lazy:
             self._compiled = re.compile(self._pattern, self._flags)
         return self._compiled
 
-    def match(self, text: str) -> re.Match[str] | None:
-        return self._get().match(text)
+    def match(self, text: str, start: int = 0) -> re.Match[str] | None:
+        return self._get().match(text, start)
 
-    def search(self, text: str) -> re.Match[str] | None:
-        return self._get().search(text)
+    def search(self, text: str, start: int = 0) -> re.Match[str] | None:
+        return self._get().search(text, start)
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
         return self._get().fullmatch(text)
@@ -35,3 +35,9 @@ class Lazy:
 
     def findall(self, text: str) -> list[str]:
         return self._get().findall(text)
+
+    def sub(self, replacement: str | Callable[[re.Match[str]], str], text: str, count: int = 0) -> str:
+        return self._get().sub(replacement, text, count)
+
+    def split(self, text: str, maxsplit: int = 0) -> list[str]:
+        return self._get().split(text, maxsplit)
