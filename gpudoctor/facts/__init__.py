@@ -25,7 +25,7 @@ from gpudoctor.facts.interconnect import (
     Topology,
     TopologyLink,
 )
-from gpudoctor.facts.job import Expectation, Training
+from gpudoctor.facts.job import Expectation, OutOfMemory, Training
 from gpudoctor.facts.kernel import Kernel, KernelEvent, NvrmMessage, SXid, Xid
 from gpudoctor.facts.pci import Pci, PciDevice
 from gpudoctor.facts.scheduler import Kubernetes, KubernetesNode, KubernetesPod, Slurm, SlurmNode
@@ -66,6 +66,7 @@ __all__ = [
     "Network",
     "NvLink",
     "NvrmMessage",
+    "OutOfMemory",
     "Package",
     "PackageEvent",
     "Pci",

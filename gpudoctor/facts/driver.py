@@ -46,6 +46,7 @@ class Driver(Fact, frozen=True, kw_only=True):
 
     version: str | None = None  # the version in use, whatever told it
     branch: int | None = None  # 535
+    branch_end_of_life: str | None = None  # "2026-06": month after which the vendor mends nothing in it
     installed: bool | None = None  # any trace on disk: module for some kernel, DKMS tree, package, library
     kernel_module_version: str | None = None  # loaded module, /proc/driver/nvidia/version
     module_on_disk_version: str | None = None  # modinfo nvidia for the running kernel

@@ -24,6 +24,7 @@ class Host(Fact, frozen=True, kw_only=True):
     is_tegra: bool | None = None  # a Jetson or other Tegra: its GPU is part of the chip, not on PCI
     secure_boot: bool | None = None
     lockdown: str | None = None  # none, integrity, confidentiality
+    time: str | None = None  # ISO 8601, UTC: when the evidence was taken; of pasted text, when it was read
     boot_time: str | None = None  # ISO 8601, UTC
     uptime_seconds: float | None = None
     cpu_count: int | None = None  # CPUs this process may use (affinity and cgroup quota applied)

@@ -5,12 +5,31 @@ from __future__ import annotations
 from gpudoctor.facts.base import Fact
 
 
+class OutOfMemory(Fact, frozen=True, kw_only=True):
+    """The numbers of one message of a framework that got no GPU memory."""
+
+    requested_mib: float | None = None  # what it asked for in one piece
+    total_mib: float | None = None  # capacity of the GPU
+    free_mib: float | None = None  # of the GPU, for anybody
+    allocated_mib: float | None = None  # live tensors of this process
+    reserved_mib: float | None = None  # what its allocator holds, live tensors included
+    allowed_mib: float | None = None  # a limit that the program set itself
+    others_mib: float | None = None  # what other processes must hold, where the numbers tell
+
+
 class Training(Fact, frozen=True, kw_only=True):
-    """The job's environment, where known."""
+    """The job's environment and what its log tells, where known."""
 
     env: dict[str, str] | None = None
     world_size: int | None = None
     dataloader_workers: int | None = None
+    step_seconds: float | None = None  # median over the log's lines, without the first
+    data_seconds: float | None = None  # of a step: waiting for input
+    data_share: float | None = None  # data_seconds / step_seconds of the median line, 0 to 1
+    utilization_mean_pct: float | None = None  # of the busiest GPU, over samples in time
+    utilization_max_pct: int | None = None
+    utilization_samples: int | None = None
+    out_of_memory: list[OutOfMemory] | None = None
 
 
 class Expectation(Fact, frozen=True, kw_only=True):

@@ -35,3 +35,15 @@ def branch_of(version: str | None) -> int | None:
     """The leading number of a driver version: 535 for "535.183.01"."""
     head = (version or "").split(".", 1)[0]
     return int(head) if head.isdigit() and len(head) <= 4 else None
+
+
+def ended_by(branch: int | None) -> str | None:
+    """The month ("2026-06") after which nothing in a branch is mended; `None` where the table does not tell.
+
+    Feature branches have no date of their own: they are over when the first newer branch is.
+    """
+    known = by_number(branch)
+    if known is None:
+        return None
+    newer = [entry.end_of_life for entry in branches() if entry.branch > known.branch and entry.end_of_life]
+    return known.end_of_life or min(newer, default=None)

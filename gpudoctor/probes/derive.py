@@ -177,7 +177,8 @@ def driver_versions(facts: Facts) -> Facts:
     evidence = {"version": chosen[1]} if chosen[1] is not None else {}
     facts = _replace_driver(facts, {"version": chosen[0]}, evidence)
     branch = driver_branches.branch_of(facts.driver.version) if facts.driver is not None else None
-    return _replace_driver(facts, {"branch": branch}, {})
+    ends = {"branch": branch, "branch_end_of_life": driver_branches.ended_by(branch)}
+    return _replace_driver(facts, ends, {})
 
 
 def driver_installed(facts: Facts) -> Facts:

@@ -43,6 +43,8 @@ def probe(source: Source) -> Host | None:
     balancing = read_text(source, "/proc/sys/kernel/numa_balancing")
     if balancing is not None and balancing.isdigit():
         found.set("numa_balancing", balancing != "0")
+    if found.values:
+        found.set("time", datetime.fromtimestamp(source.now(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     return found.build(Host)
 
 
@@ -137,7 +139,10 @@ def _cpus(source: Source, found: Collected) -> None:
     if usable is None and not is_machine(source):
         answer = source.run("nproc")
         if said(answer) and answer.stdout.strip().isdigit():
-            found.set("cpu_count", int(answer.stdout.strip()), quote(answer, 0))
+            told = int(answer.stdout.strip())  # nproc knows of the affinity, not of the quota
+            found.set("cpu_count", told if quota is None else max(1, min(told, int(quota))), quote(answer, 0))
+        elif quota is not None:
+            found.set("cpu_count", max(1, int(quota)))
 
 
 def _memory(source: Source, found: Collected) -> None:

@@ -1,0 +1,179 @@
+"""Training logs and messages about GPU memory, in the words of several frameworks and releases."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpudoctor.facts import Training
+from gpudoctor.probes import training
+from gpudoctor.probes.training_memory import mebibytes, parse_out_of_memory
+from gpudoctor.sources import open_text
+
+
+def read(text: str) -> Training | None:
+    return training.probe(open_text(text))
+
+
+@pytest.mark.parametrize(
+    ("line", "data", "step"),
+    [
+        ("Epoch: [0][ 50/5005]\tTime  2.011 ( 2.299)\tData  1.799 ( 2.055)\tLoss 6.92 (6.96)", 1.799, 2.011),
+        (
+            "mmdet - INFO - Epoch [1][50/7330] lr: 1e-3, eta: 1 day, 3:02:11, time: 0.912, data_time: 0.702",
+            0.702,
+            0.912,
+        ),
+        (
+            "Epoch(train) [1][ 50/7330] lr: 9.8e-04 eta: 10:00:00 time: 0.4523 data_time: 0.3012 loss: 1.0",
+            0.3012,
+            0.4523,
+        ),
+        (
+            "[d2.utils.events]: eta: 2:10:00 iter: 199 time: 0.3512 last_time: 0.3412 data_time: 0.0051",
+            0.0051,
+            0.3512,
+        ),
+        ("Epoch: [0] [ 100/2502] eta: 0:25:01 loss: 6.9 time: 0.6012 data: 0.4501 max mem: 11000", 0.4501, 0.6012),
+        ("118/281 [00:39<00:54, 3.01it/s, train/data_time=0.217, train/iter_time=0.332]", 0.217, 0.332),
+        ("Train: 0 [50/5004] Loss: 6.9 Time: 0.512s, 499.7/s (0.601s) LR: 1e-6 Data: 0.310 (0.412)", 0.31, 0.512),
+        ("step 120: preprocess 3.91 s, gpu 0.42 s", 3.91, 4.33),
+        ("iter 7: data 850 ms | forward+backward 120 ms", 0.85, 0.97),
+    ],
+)
+def test_a_line_tells_step_and_data_time(line: str, data: float, step: float) -> None:
+    found = read(line)
+    assert found is not None
+    assert found.data_seconds == pytest.approx(data)
+    assert found.step_seconds == pytest.approx(step)
+    assert found.data_share == pytest.approx(data / step)
+    assert found.evidence["data_share"].text == line.strip()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "Time taken 3.4 s",
+        "data 2024-01-02 time 3.2 h",
+        "loading data from /data/time/0.1",
+        "Data 9.1 Time 0.2",  # more waiting than the step lasts: something else is meant
+        "metadata_time: 0.5",
+    ],
+)
+def test_other_lines_tell_nothing(line: str) -> None:
+    assert read(line) is None
+
+
+def test_the_first_step_does_not_count() -> None:
+    lines = ["Time 31.0 (31.0) Data 29.0 (29.0)", *["Time 0.300 (0.9) Data 0.003 (0.8)"] * 4]
+    found = read("\n".join(lines))
+    assert found is not None
+    assert found.data_share == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "workers"),
+    [
+        ("$ grep num_workers conf.yaml\n  num_workers: 2", 2),
+        ("python train.py --workers 16 --amp", 16),
+        ("data=dict(samples_per_gpu=2, workers_per_gpu=0)", 0),
+        ("DataLoader(ds, batch_size=8, num_workers=0)", 0),
+        ("cfg: {'num_workers': 0}\ntrain_dataloader: {'num_workers': 32}", 32),
+        ("plenty of workers", None),
+    ],
+)
+def test_workers(text: str, workers: int | None) -> None:
+    found = read(text)
+    assert (found.dataloader_workers if found else None) == workers
+
+
+DMON = """$ nvidia-smi dmon -s u -c 4
+# gpu     sm    mem    enc    dec
+# Idx      %      %      %      %
+    0      8      3      0      0
+    1      0      0      0      0
+    0     61     22      0      0
+    1      0      0      0      0
+    0      0      -      0      0
+    1      0      0      0      0
+$ uptime"""
+
+
+def test_samples_of_the_busiest_gpu() -> None:
+    found = read(DMON)
+    assert found is not None
+    assert (found.utilization_mean_pct, found.utilization_max_pct, found.utilization_samples) == (23.0, 61, 3)
+
+
+def test_samples_of_a_wide_dmon_and_of_a_loop() -> None:
+    wide = (
+        "# gpu   pwr gtemp mtemp    sm   mem   enc   dec  mclk  pclk\n"
+        + "    0     7    60     -   100    10     0     0   405   139\n" * 3
+    )
+    found = read(wide)
+    assert found is not None
+    assert found.utilization_mean_pct == 100
+    loop = (
+        "$ nvidia-smi --query-gpu=timestamp,utilization.gpu --format=csv -l 1\ntimestamp, utilization.gpu [%]\n"
+        + "".join(f"2025/03/01 10:00:0{n}.000, {5 * n} %\n" for n in range(4))
+    )
+    found = read(loop)
+    assert found is not None
+    assert (found.utilization_samples, found.utilization_max_pct) == (4, 15)
+
+
+def test_one_query_is_no_series() -> None:
+    assert read("$ nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader\n3 %\n0 %\n5 %\n") is None
+
+
+OLD = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 1.65 GiB (GPU 1; 7.79 GiB total capacity; 3.53 GiB already "
+    "allocated; 1.40 GiB free; 5.28 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory"
+)
+NEW = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total capacity of 23.64 GiB of "
+    "which 12.00 MiB is free. Process 3112 has 3.20 GiB memory in use. Including non-PyTorch memory, this process has 20.00 "
+    "GiB memory in use. Of the allocated memory 12.10 GiB is allocated by PyTorch, and 5.90 GiB is reserved by PyTorch but "
+    "unallocated."
+)
+
+
+def test_old_wording() -> None:
+    (one,) = parse_out_of_memory(OLD)
+    assert one.requested == pytest.approx(1.65 * 1024)
+    assert one.allocated == pytest.approx(3.53 * 1024)
+    assert one.reserved == pytest.approx(5.28 * 1024)
+    assert one.free == pytest.approx(1.40 * 1024)
+
+
+def test_new_wording_also_wrapped() -> None:
+    wrapped = NEW.replace(". ", ".\n")
+    for text in (NEW, wrapped):
+        (one,) = parse_out_of_memory(text)
+        assert one.reserved == pytest.approx(18.0 * 1024)
+        assert one.others == pytest.approx(3.2 * 1024)
+        assert one.free == 12.0
+
+
+def test_oldest_wording_and_vllm() -> None:
+    (one,) = parse_out_of_memory(
+        "Tried to allocate 12.50 MiB (GPU 0; 10.92 GiB total capacity; 8.57 MiB already allocated; 9.28 GiB free; 4.68 MiB cached)"
+    )
+    assert (one.requested, one.reserved) == (12.5, 4.68)
+    (one,) = parse_out_of_memory(
+        "ValueError: Free memory on device (0.49/79.32 GiB) on startup is less than desired GPU memory utilization (0.6, 47.59 GiB)."
+    )
+    assert one.others is not None
+    assert one.others > 70 * 1024
+
+
+def test_damaged_messages() -> None:
+    assert parse_out_of_memory("") == []
+    (one,) = parse_out_of_memory("Tried to allocate 20.00 MiB (GPU 0; 4.0")
+    assert (one.requested, one.total) == (20.0, None)
+    assert mebibytes("..5 GiB") is None
+    assert len(parse_out_of_memory("\n".join(f"Tried to allocate {n}.00 MiB" for n in range(1000)))) == 20
+
+
+def test_nothing_of_a_kernel_log() -> None:
+    assert read("[    1.0] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15\n" * 50) is None
