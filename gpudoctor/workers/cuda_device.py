@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import importlib
 import os
+import re
 import statistics
 import time
 import uuid
@@ -30,6 +31,8 @@ class Cuda:
         # A diagnosis leaves nothing behind: neither CuPy's nor the driver's cache of compiled kernels.
         os.environ.setdefault("CUPY_CACHE_IN_MEMORY", "1")
         os.environ.setdefault("CUDA_CACHE_DISABLE", "1")
+        # Copies on stream 0 and events on the current stream must be on the same one.
+        os.environ.pop("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", None)
         try:
             self.cupy: Any = importlib.import_module("cupy")
             self.runtime: Any = importlib.import_module("cupy_backends.cuda.api.runtime")
@@ -223,8 +226,12 @@ def measure(
 
 
 def kernel_source(file_name: str) -> str:
-    """The text of a file in workers/kernels/."""
-    return resources.files("gpudoctor.workers").joinpath("kernels", file_name).read_text(encoding="utf-8")
+    """The text of a file in workers/kernels/, with the texts of those that it includes put in: NVRTC sees no folder."""
+    folder = resources.files("gpudoctor.workers").joinpath("kernels")
+    text = folder.joinpath(file_name).read_text(encoding="utf-8")
+    return re.sub(
+        r'^#include "([\w.]+)"$', lambda m: folder.joinpath(m[1]).read_text(encoding="utf-8"), text, flags=re.M
+    )
 
 
 def compile_for(source: str, compute_capability: str, file_name: str, options: tuple[str, ...] = ()) -> bytes:

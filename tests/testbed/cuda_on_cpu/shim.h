@@ -1,0 +1,85 @@
+/* Lets g++ compile a .cu file of this project as C++20 and run its kernels on the CPU: one std::thread per CUDA thread of
+ * a block, which goes through all blocks, and std::barrier for __syncthreads. What the kernels use is here, and no more. */
+#pragma once
+#include <barrier>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#define __global__ __attribute__((visibility("default")))
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(threads)
+/* Blocks whose threads wait for each other run one after another, so one copy serves them all. */
+#define __shared__ static
+
+struct Index {
+    unsigned x = 0, y = 0, z = 0;
+};
+inline thread_local Index threadIdx, blockIdx, blockDim, gridDim;
+inline std::barrier<> *block_barrier;
+
+inline thread_local bool in_step; /* whether the block's threads wait for each other at all */
+
+inline void __syncthreads() {
+    in_step = true;
+    block_barrier->arrive_and_wait();
+}
+
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) ulonglong2 {
+    unsigned long long x, y;
+};
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
+
+template <typename V>
+V __ldcs(const V *from) { return *from; }
+template <typename V>
+void __stcs(V *to, V value) { *to = value; }
+
+inline unsigned __float_as_uint(float value) {
+    unsigned bits;
+    std::memcpy(&bits, &value, 4);
+    return bits;
+}
+
+template <typename T>
+T atomicAdd(T *at, T value) { return __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }
+template <typename T>
+T atomicOr(T *at, T value) { return __atomic_fetch_or(at, value, __ATOMIC_RELAXED); }
+template <typename T>
+T atomicMin(T *at, T value) {
+    T seen = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (value < seen && !__atomic_compare_exchange_n(at, &seen, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return seen;
+}
+
+/* Every argument of this project's kernels is 64 bits wide, a pointer or a number; surplus ones do no harm. */
+using Kernel = void (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+extern "C" __attribute__((visibility("default"))) void shim_launch(Kernel kernel, unsigned blocks, unsigned threads, const uint64_t *a) {
+    std::barrier<> barrier(threads);
+    block_barrier = &barrier;
+    auto run = [=, &barrier](unsigned thread) {
+        threadIdx = {thread, 0, 0};
+        blockDim = {threads, 1, 1};
+        gridDim = {blocks, 1, 1};
+        for (unsigned block = 0; block < blocks; block++) {
+            blockIdx = {block, 0, 0};
+            kernel(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+            if (in_step) barrier.arrive_and_wait(); /* shared memory is the next block's from here on */
+        }
+    };
+    std::vector<std::thread> all;
+    for (unsigned thread = 0; thread < threads; thread++) all.emplace_back(run, thread);
+    for (auto &one : all) one.join();
+}
