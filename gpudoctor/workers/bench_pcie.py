@@ -71,7 +71,8 @@ def sizes_for(wanted: tuple[int, ...], host_free: int | None, device_free: int |
 
 def run(work: Work) -> None:
     nodes = numa.nodes()
-    wanted = QUICK_SIZES if work.arguments.quick else SIZES
+    largest = work.arguments.max_bytes
+    wanted = tuple(sorted({min(size, largest) for size in (QUICK_SIZES if work.arguments.quick else SIZES)}))
     for device, seconds, done in work.each_device("copies"):
         try:
             _Device(work, device, seconds, done).run(nodes, wanted)
@@ -177,11 +178,11 @@ class _Device:
             runtime.eventRecord(ended.ptr, other.ptr)
             runtime.streamWaitEvent(_DEFAULT_STREAM, ended.ptr)
 
-        metric = f"bidirectional_{kind}"
+        metric, text = f"bidirectional_{kind}", "copies in both directions at once"
         self._figure(metric, size, copy, ways=2)
-        self._differ(metric, difference(one, two, size), "to the host")
+        self._differ(metric, difference(one, two, size), text)
         runtime.memcpy(two, on_gpu, size, runtime.memcpyDeviceToHost)
-        self._differ(metric, difference(one, two, size), "to the GPU")
+        self._differ(metric, difference(one, two, size), text)
 
     def _figure(self, metric: str, size: int, copy: Callable[[], None], ways: int = 1) -> None:
         self.work.check_time()
@@ -203,25 +204,25 @@ class _Device:
         )
 
     def _compare(self, kind: str, one: Pointer, two: Pointer, on_gpu: Pointer, size: int) -> None:
-        """Which way was wrong: what is read a second time and is wrong again was stored wrong."""
+        """Which way was wrong: what a second reading shows again was stored wrong, or is read wrong every time."""
         found = difference(one, two, size)
         if found is None:
             return
         runtime = self.cuda.runtime
         runtime.memcpy(two, on_gpu, size, runtime.memcpyDeviceToHost)
         again = difference(one, two, size)
-        stored_wrong = again is not None and (again.offset, again.got) == (found.offset, found.got)
-        self._differ(
-            f"{'h2d' if stored_wrong else 'd2h'}_{kind}", found, "to the GPU" if stored_wrong else "to the host"
-        )
+        if again is not None and (again.offset, again.got) == (found.offset, found.got):
+            self._differ(f"h2d_{kind}", found, "copies to the GPU, or back in the same way each time,")
+        else:
+            self._differ(f"d2h_{kind}", found, "a copy to the host")
 
-    def _differ(self, metric: str, found: Difference | None, way: str) -> None:
+    def _differ(self, metric: str, found: Difference | None, what: str) -> None:
         if found is None:
             return
         say(
             Fault(
                 kind="corrupt_copy",
-                text=f"a copy {way} changed the data: {found.describe()}",
+                text=f"{what} changed the data: {found.describe()}",
                 device=self.device.ordinal,
                 metric=metric,
                 count=found.words,
@@ -235,6 +236,7 @@ class _Device:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="one size")
+    parser.add_argument("--max-bytes", type=int, default=SIZES[-1], help="largest copy")
 
 
 def main() -> None:
