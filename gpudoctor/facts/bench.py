@@ -35,6 +35,8 @@ class BenchFigure(Fact, frozen=True, kw_only=True):
     unit: str  # GB/s (10^9 bytes), TFLOPS, us
     size_bytes: int | None = None
     spread: float | None = None  # (largest - smallest) / median of the repeats
+    mig: str | None = None  # UUID of the MIG slice
+    metric_words: str | None = None  # the figure for people: "copies from pinned host memory"
     expected: float | None = None  # what this hardware should give, same unit
     ratio: float | None = None  # value / expected
     threshold_ratio: float | None = None  # lowest ratio that is still right
@@ -42,6 +44,12 @@ class BenchFigure(Fact, frozen=True, kw_only=True):
     # right, low, unjudged (no expectation, a busy GPU, ...); a marginal figure was measured twice before it is low
     verdict: str = "unjudged"
     why_unjudged: str | None = None
+    measured_twice: bool | None = None  # the better of two runs, since the first was a little low
+    siblings_median: float | None = (
+        None  # of the same figure on the GPUs of this model here, when there are three or more
+    )
+    siblings_ratio: float | None = None  # value / siblings_median
+    siblings_threshold: float | None = None  # below it the GPU is the odd one out
 
 
 class BenchFault(Fact, frozen=True, kw_only=True):
@@ -78,9 +86,24 @@ class ThrottleSeen(Fact, frozen=True, kw_only=True):
     test: str
     bdf: str | None = None
     reasons: list[str]
+    share: float | None = None  # of the samples under load that show one of the reasons
     sm_clock_mhz_lowest: int | None = None
     temperature_c_highest: int | None = None
     power_w_highest: float | None = None
+
+
+class LoadSeen(Fact, frozen=True, kw_only=True):
+    """What a GPU showed while a test ran on it."""
+
+    test: str
+    bdf: str | None = None
+    samples: int = 0
+    sm_clock_mhz_median: int | None = None
+    temperature_c_highest: int | None = None
+    power_w_highest: float | None = None
+    pcie_generation: int | None = None  # the highest seen: idle links are slow on purpose
+    pcie_width: int | None = None
+    reasons: list[str] | None = None  # all that held the clocks at any time
 
 
 class Bench(Fact, frozen=True, kw_only=True):
@@ -91,4 +114,6 @@ class Bench(Fact, frozen=True, kw_only=True):
     faults: list[BenchFault] | None = None
     counters: list[CounterChange] | None = None
     throttling: list[ThrottleSeen] | None = None
+    load: list[LoadSeen] | None = None
+    gpus_visible: int | None = None  # that CUDA shows, CUDA_VISIBLE_DEVICES applied
     baseline: str | None = None  # file whose figures were taken as expected

@@ -1,173 +1,148 @@
-"""What copies between host and GPU, between two GPUs, and between nodes reach on healthy hardware. Decimal GB/s throughout."""
+"""What memory, host copies, copies between GPUs and matrix products give on healthy hardware, and from where on it is too little.
+
+All bandwidths are decimal GB/s. Limits leave room for what is no fault: other hosts, virtual machines, power limits.
+"""
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import resources
-
 import msgspec
 
+from gpudoctor.knowledge.gpus import GpuModel
 
-class CopyExpectation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one direction of a copy reaches, and the limit below which something is wrong; `both_*` is the sum of two directions."""
-
-    link: str
-    low_gbps: float
-    high_gbps: float
-    pass_gbps: float
-    line_rate_gbps: float
-    sources: list[str]  # public pages
-    confidence: str  # high, medium, low (low: estimated from the line rate)
-    both_low_gbps: float | None = None
-    both_high_gbps: float | None = None
+AZURE = "https://github.com/Azure/azurehpc-health-checks"
+ML_ENGINEERING = "https://github.com/stas00/ml-engineering"
+PCIE = "https://en.wikipedia.org/wiki/PCI_Express"
 
 
-class _Copy(msgspec.Struct, frozen=True, kw_only=True):
-    slugs: list[str]
-    link: str
-    one_way_gbps: tuple[float, float]
-    both_ways_gbps: tuple[float, float] | None
-    pass_gbps: float
-    line_rate_gbps: float
-    sources: list[str]
-    confidence: str
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """`expected` is what is usual, `threshold` the lowest share of it that is still right, `basis` where both come from."""
+
+    expected: float
+    threshold: float
+    basis: str
 
 
-class _Host(msgspec.Struct, frozen=True, kw_only=True):
-    theoretical_gbps: float
-    pinned_gbps: tuple[float, float]
-    pass_gbps: float
-    sources: list[str]
-    confidence: str
-    pcie_generation: int | None = None
-    pcie_width: int | None = None
-    slugs: list[str] = []
+# Streaming kernels reach 0.84 to 0.93 of the datasheet's peak: A100-SXM4-40GB 1309 of 1555 GB/s
+# (https://github.com/JuliaGPU/GPUInspector.jl), H100 and H200 0.88 to 0.92 (ml-engineering). GDDR memory that keeps its ECC
+# bits inline gives up a part of the bus: 240 of 320 GB/s on a T4 (CUDA's bandwidthTest).
+_MEMORY_SHARE = 0.80
+_MEMORY_SHARE_INLINE_ECC = 0.70
 
 
-class _Nic(msgspec.Struct, frozen=True, kw_only=True):
-    rate_gbit: float
-    realistic_gbps: tuple[float, float]
-    pass_gbit: float
-    sources: list[str]
-    confidence: str
+def memory(model: GpuModel, *, ecc: bool | None, fraction: float = 1.0) -> Limit | None:
+    """Device memory; `fraction` of the memory slices under MIG. ECC that is not known is taken to be on."""
+    if model.memory_bandwidth_gbps is None:
+        return None
+    inline = "GDDR" in (model.memory_type or "") and model.ecc not in ("not_supported",) and ecc is not False
+    share = _MEMORY_SHARE_INLINE_ECC if inline else _MEMORY_SHARE
+    slices = f", {fraction:.3g} of its memory slices" if fraction < 1 else ""
+    return Limit(
+        expected=round(model.memory_bandwidth_gbps * fraction, 1),
+        threshold=share,
+        basis=f"datasheet peak of {model.product}{slices}; streaming kernels reach 0.84 to 0.93 of it"
+        + (", 0.75 with inline ECC" if inline else ""),
+    )
 
 
-class _Table(msgspec.Struct, frozen=True, kw_only=True):
-    sources: dict[str, str]
-    p2p_copy: list[_Copy]
-    host_copy: list[_Host]
-    c2c_copy: list[_Host]
-    lane_gbps: dict[str, float]
-    nics: list[_Nic]
+# Pinned memory on the near socket (usual, limit): measurements of ml-engineering and limits of Azure's node health checks;
+# widths without a published figure are scaled, which is less sure, so their limits are wider.
+_HOST_COPY: dict[tuple[int, int], tuple[float, float]] = {
+    (3, 16): (11.5, 9.0),
+    (3, 8): (5.8, 5.0),
+    (4, 16): (24.0, 21.0),
+    (4, 8): (12.0, 10.0),
+    (4, 4): (6.0, 5.0),
+    (5, 16): (52.0, 48.0),
+    (5, 8): (25.0, 22.0),
+    (6, 16): (95.0, 85.0),
+}
+# After line coding, one direction.
+LANE_GBPS = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+_USUAL_SHARE, _LEAST_SHARE = 0.75, 0.60
 
 
-@cache
-def _table() -> _Table:
-    data = resources.files("gpudoctor.knowledge").joinpath("nccl_expectations.json").read_bytes()
-    return msgspec.json.decode(data, type=_Table)
+def host_copy(generation: int, width: int) -> Limit | None:
+    """Copies between pinned host memory and a GPU on a PCIe link of this generation and width; None for an unknown one."""
+    known = _HOST_COPY.get((generation, width))
+    if known is not None:
+        usual, least = known
+        basis = f"PCIe {generation} x{width}: usual figure and limit of public node health checks ({AZURE})"
+    elif generation in LANE_GBPS and width in (1, 2, 4, 8, 16, 32):
+        rate = LANE_GBPS[generation] * width
+        usual, least = _USUAL_SHARE * rate, _LEAST_SHARE * rate
+        basis = f"PCIe {generation} x{width}: {_LEAST_SHARE:.2f} of {rate:.3g} GB/s"
+    else:
+        return None
+    return Limit(expected=round(usual, 2), threshold=round(least / usual, 3), basis=basis)
 
 
-def _pages(keys: list[str]) -> list[str]:
-    return [_table().sources[key] for key in keys]
+# By slug's beginning: the CPU and the GPU are joined by NVLink, not by PCIe.
+_COHERENT = (("gh200", 290.0, 250.0), ("gb200", 190.0, 180.0), ("gb300", 190.0, 180.0))
 
 
-def lane_rate(generation: int) -> float | None:
-    """One direction of one PCIe lane after line coding, in GB/s."""
-    return _table().lane_gbps.get(str(generation))
+def coherent_host_copy(model: GpuModel) -> Limit | None:
+    """Host copies of superchips, over NVLink-C2C; None for other GPUs."""
+    for start, usual, least in _COHERENT:
+        if model.slug.startswith(start):
+            basis = (
+                "NVLink-C2C: published measurements, less a margin (https://github.com/Azure/AI-benchmarking-guide)"
+            )
+            return Limit(expected=usual, threshold=round(least / usual, 3), basis=basis)
+    return None
 
 
-def pcie_line_rate(generation: int, width: int) -> float | None:
-    """One direction of a PCIe link after line coding, in GB/s; packet headers still come off."""
-    lane = lane_rate(generation)
-    return None if lane is None else lane * width
+# Copies between two GPUs over NVLink: slugs, usual one way, both ways, limit one way.
+_PEER_COPY: tuple[tuple[tuple[str, ...], float, float | None, float], ...] = (
+    (("h100-sxm5-80gb", "h100-sxm5-94gb", "h200-sxm", "h20", "h20-3e"), 380.0, 760.0, 335.0),
+    (("a100-sxm4-40gb", "a100-sxm4-80gb", "a100-sxm-64gb"), 270.0, 500.0, 235.0),
+    (("a100-pcie-40gb", "a100-80gb-pcie"), 240.0, None, 235.0),
+    (("b200", "gb200", "b300", "gb300"), 750.0, 1450.0, 700.0),
+    (("v100-sxm2-16gb", "v100-sxm2-32gb", "v100-sxm3-32gb"), 44.0, 90.0, 40.0),
+)
+_SINGLE_LINK = frozenset({"v100-sxm2-16gb", "v100-sxm2-32gb", "v100-sxm3-32gb"})
 
 
-def host_copy(generation: int, width: int) -> CopyExpectation | None:
-    """Pinned copies between the GPU and memory of its own socket over this PCIe link.
+def peer_copy(slug: str, *, both_ways: bool) -> Limit | None:
+    """A pair of these GPUs over NVLink; None where nothing is published.
 
-    Pageable memory gives a third to a half; the far socket may cost 10 to 40 percent.
+    V100 pairs are joined by one or two links: the limit is that of one.
     """
-    line = pcie_line_rate(generation, width)
-    if line is None or width < 1:
+    found = next((entry for entry in _PEER_COPY if slug in entry[0]), None)
+    if found is None:
         return None
-    for entry in _table().host_copy:
-        if (entry.pcie_generation, entry.pcie_width) == (generation, width):
-            return _of_host(entry, f"PCIe {generation} x{width}")
-    # Widths that nobody published: the shares of the line rate that the published ones have.
-    return CopyExpectation(
-        link=f"PCIe {generation} x{width}",
-        low_gbps=round(0.74 * line, 2),
-        high_gbps=round(0.85 * line, 2),
-        pass_gbps=round(0.6 * line, 2),
-        line_rate_gbps=round(line, 2),
-        sources=_pages(["pcie", "estimate"]),
-        confidence="low",
+    _, one_way, both, least = found
+    if slug in _SINGLE_LINK:
+        one_way, both, least = one_way / 2, (both or 0) / 2, least / 2
+    if both_ways and both is None:
+        return None
+    expected = both if both_ways and both else one_way
+    return Limit(
+        expected=expected,
+        threshold=round(least / one_way, 3),
+        basis=f"NVLink pairs of this model: measurements of {ML_ENGINEERING}, limit of {AZURE}",
     )
 
 
-def c2c_copy(slug: str) -> CopyExpectation | None:
-    """Copies of a Grace GPU over its chip-to-chip NVLink."""
-    entry = next((entry for entry in _table().c2c_copy if slug in entry.slugs), None)
-    return None if entry is None else _of_host(entry, "NVLink-C2C")
+# The best public matrix products are reached with ideal shapes; catalogue peaks never: 0.6 to 0.95 of them, and boards of 70
+# W hold about half before their power limit stops them (L4, T4).
+_OF_BEST, _OF_CATALOGUE, _OF_CATALOGUE_SMALL = 0.75, 0.55, 0.35
+_SMALL_BOARD_W = 100.0
+_SAME_RATE = {"fp16": "bf16"}
 
 
-def _of_host(entry: _Host, link: str) -> CopyExpectation:
-    return CopyExpectation(
-        link=link,
-        low_gbps=entry.pinned_gbps[0],
-        high_gbps=entry.pinned_gbps[1],
-        pass_gbps=entry.pass_gbps,
-        line_rate_gbps=entry.theoretical_gbps,
-        sources=_pages(entry.sources),
-        confidence=entry.confidence,
-    )
-
-
-def p2p_copy(slug: str) -> CopyExpectation | None:
-    """Copies between two GPUs of this model (slug of gpus.json) that are joined by NVLink; None where nothing is published."""
-    entry = next((entry for entry in _table().p2p_copy if slug in entry.slugs), None)
-    if entry is None:
+def matrix_product(model: GpuModel, precision: str, *, fraction: float = 1.0) -> Limit | None:
+    """TFLOPS of cuBLAS in this precision; `fraction` of the compute slices under MIG."""
+    name = _SAME_RATE.get(precision, precision)
+    best = (model.measured_matmul_tflops or {}).get(name)
+    if best is not None:
+        basis = f"best public matrix product of {model.product} ({ML_ENGINEERING})"
+        return Limit(expected=round(best * fraction, 1), threshold=_OF_BEST, basis=basis)
+    peak = (model.dense_tflops or {}).get(name)
+    if peak is None:
         return None
-    both = entry.both_ways_gbps
-    return CopyExpectation(
-        link=entry.link,
-        low_gbps=entry.one_way_gbps[0],
-        high_gbps=entry.one_way_gbps[1],
-        pass_gbps=entry.pass_gbps,
-        line_rate_gbps=entry.line_rate_gbps,
-        sources=_pages(entry.sources),
-        confidence=entry.confidence,
-        both_low_gbps=both[0] if both else None,
-        both_high_gbps=both[1] if both else None,
+    small = model.tdp_w is not None and model.tdp_w < _SMALL_BOARD_W
+    return Limit(
+        expected=round(peak * fraction, 1),
+        threshold=_OF_CATALOGUE_SMALL if small else _OF_CATALOGUE,
+        basis=f"catalogue peak of {model.product} without sparsity; power limits leave {'0.4' if small else '0.6'} and more of it",
     )
-
-
-def network_port(rate_gbit: float) -> CopyExpectation | None:
-    """What one RDMA port of this rate (Gb/s) carries, in GB/s; None for rates without a published figure."""
-    entry = next((entry for entry in _table().nics if entry.rate_gbit == rate_gbit), None)
-    if entry is None:
-        return None
-    return CopyExpectation(
-        link=f"{rate_gbit:g} Gb/s port",
-        low_gbps=entry.realistic_gbps[0],
-        high_gbps=entry.realistic_gbps[1],
-        pass_gbps=entry.pass_gbit / 8,
-        line_rate_gbps=entry.rate_gbit / 8,
-        sources=_pages(entry.sources),
-        confidence=entry.confidence,
-    )
-
-
-# busbw between nodes against the sum of a node's RDMA ports: 85 to 92 percent is usual on clusters with one port per GPU.
-_ACROSS_NODES = (0.85, 0.92)
-
-
-def across_nodes(port_rates_gbit: list[float], ring_gbps: float | None = None) -> tuple[float, float] | None:
-    """Usual range of all_reduce busbw over several nodes with these ports each; `ring_gbps` (one node's ring) bounds it."""
-    total = sum(port_rates_gbit) / 8
-    if total <= 0:
-        return None
-    low, high = (share * total for share in _ACROSS_NODES)
-    if ring_gbps is not None:
-        low, high = min(low, 0.95 * ring_gbps), min(high, ring_gbps)
-    return round(low, 1), round(high, 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -107,4 +108,24 @@ class Source(Protocol):
 
     def documents(self) -> Sequence[Document]:
         """Every text that messages may be looked for in: failed commands, logs, pasted text."""
+        ...
+
+
+class ActiveSource(Source, Protocol):
+    """A source that can also run the workers of active tests: the live machine does, a recording repeats what they said."""
+
+    def watch(
+        self,
+        *argv: str,
+        seconds: float,
+        timeout: float,
+        on_line: Callable[[str], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> CommandAnswer:
+        """Runs a worker, which is told to end by itself within `seconds`, and is ended after `timeout`.
+
+        `on_line` gets each line of its stdout. `stop` ends it early; what it said until then counts. With no time at all
+        (`timeout` <= 0) the answer is TIMEOUT, so that recordings know too that there was none left. Neither number is part
+        of the request.
+        """
         ...

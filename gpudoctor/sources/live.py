@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from gpudoctor.facts import Document
-from gpudoctor.sources import process, rooted
+from gpudoctor.sources import process, requests, rooted
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, StatAnswer, Status
 from gpudoctor.sources.environment import gpu_related, is_gpu_related
 from gpudoctor.sources.stored import documents_of, normal
@@ -29,6 +29,8 @@ _MORE_PATH = (
 _LAST_LINES_MATTER = frozenset({"dmesg", "journalctl"})
 # With --root these answer for the kernel, which host and container share; other programs would answer for the container.
 _KERNEL_WIDE = frozenset({"nvidia-smi", "worker", "uname", "dmesg", "lspci", "lsmod"})
+# How long a worker that was asked to end may take for it: its context has to be given back to the driver.
+_END_SECONDS = 5.0
 
 
 class LiveSource:
@@ -120,13 +122,47 @@ class LiveSource:
             once = self._commands.setdefault(argv, _Once())
         return once.get(lambda: self._run(argv, timeout))
 
+    def watch(
+        self,
+        *argv: str,
+        seconds: float,
+        timeout: float,
+        on_line: Callable[[str], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> CommandAnswer:
+        """Runs a worker of active tests; see ActiveSource."""
+        with self._lock:
+            once = self._commands.setdefault(argv, _Once())
+        return once.get(lambda: self._watched(argv, seconds, timeout, on_line, stop))
+
+    def _watched(
+        self,
+        argv: tuple[str, ...],
+        seconds: float,
+        timeout: float,
+        on_line: Callable[[str], None] | None,
+        stop: threading.Event | None,
+    ) -> CommandAnswer:
+        if timeout <= 0:
+            return CommandAnswer(argv=argv, status=Status.TIMEOUT)
+        actual, environment = _worker((*requests.without_labels(argv), "--seconds", f"{seconds:.1f}"), _environment())
+        return process.run(
+            actual,
+            request=argv,
+            timeout=timeout,
+            environment=environment,
+            on_line=on_line,
+            stop=stop,
+            end_seconds=_END_SECONDS,
+        )
+
     def _run(self, argv: tuple[str, ...], timeout: float) -> CommandAnswer:
-        actual: Sequence[str] = argv
+        actual: Sequence[str] = requests.without_labels(argv)
         environment = _environment()
         if argv[0] == "worker":
-            actual, environment = _worker(argv, environment)
+            actual, environment = _worker(tuple(actual), environment)
         if self.root is not None:
-            below = rooted.command_below(self.root, argv, actual)
+            below = rooted.command_below(self.root, requests.without_labels(argv), actual)
             if below is None and argv[0] not in _KERNEL_WIDE:
                 return CommandAnswer(argv=argv, status=Status.NOT_RECORDED)
             actual = below or actual

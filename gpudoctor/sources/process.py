@@ -8,14 +8,16 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gpudoctor.sources.answers import CommandAnswer, Status
 
 OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
 _CHUNK_BYTES = 65536
+_LINE_LIMIT_BYTES = 65536
 _KILL_GRACE_SECONDS = 0.25
 # Children in uninterruptible sleep cannot be waited for. They are kept here so that Popen does not warn about them.
 _abandoned: list[subprocess.Popen[bytes]] = []
@@ -24,7 +26,9 @@ _abandoned: list[subprocess.Popen[bytes]] = []
 class _Output:
     """One stream's bytes up to a limit: the first ones, or (`tail`) the last ones, since the end of a log matters most."""
 
-    def __init__(self, limit: int, tail: bool) -> None:
+    def __init__(self, limit: int, tail: bool, on_line: Callable[[str], None] | None = None) -> None:
+        self.on_line = on_line
+        self.unfinished = b""
         self.chunks: deque[bytes] = deque()
         self.size = 0
         self.limit = limit
@@ -33,6 +37,11 @@ class _Output:
         self.dropped_lines = 0
 
     def add(self, chunk: bytes) -> None:
+        if self.on_line is not None:
+            *lines, self.unfinished = (self.unfinished + chunk).split(b"\n")
+            self.unfinished = self.unfinished[-_LINE_LIMIT_BYTES:]
+            for line in lines:
+                self.on_line(line.decode("utf-8", "replace"))
         if self.tail:
             self.chunks.append(chunk)
             self.size += len(chunk)
@@ -67,8 +76,15 @@ def run(
     limit: int = OUTPUT_LIMIT_BYTES,
     tail: bool = False,
     cwd: str | None = "/",
+    on_line: Callable[[str], None] | None = None,
+    stop: threading.Event | None = None,
+    end_seconds: float = 0.0,
 ) -> CommandAnswer:
-    """Runs `argv` and answers as `request`. Never raises; never takes much longer than `timeout` seconds."""
+    """Runs `argv` and answers as `request`. Never raises; never takes much longer than `timeout` seconds.
+
+    `on_line` gets each line of stdout when it is written. When `stop` is set, or time is up, the command is asked to end
+    (SIGTERM) and has `end_seconds` to do so; what it says meanwhile counts. 0: it is killed at once.
+    """
     started = time.monotonic()
     try:
         child = subprocess.Popen(
@@ -82,21 +98,29 @@ def run(
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return CommandAnswer(argv=request, status=_spawn_status(error), stderr=_said(error))
-    out, err = _Output(limit, tail), _Output(limit, tail)
-    exited = _collect(child, out, err, started + timeout)
-    if not exited:
+    out, err = _Output(limit, tail, on_line), _Output(limit, tail)
+    try:
+        exited = ended = _collect(child, out, err, started + timeout, stop)
+        if not ended and end_seconds > 0:
+            _signal(child, signal.SIGTERM)
+            ended = _collect(child, out, err, time.monotonic() + end_seconds)
+    except BaseException:  # an interrupt, or a fault of `on_line`: never leave the child behind
+        _kill(child)
+        raise
+    if not ended:
         _kill(child)
     for pipe in (child.stdout, child.stderr):
         if pipe is not None:
             pipe.close()
     stdout, skipped = out.text()
     stderr, _ = err.text()
-    status = Status.TIMEOUT if not exited else Status.OK if child.returncode == 0 else Status.FAILED
+    asked = stop is not None and stop.is_set() and ended and child.returncode == 0  # it ended in order, as it was asked to
+    status = Status.OK if asked or (exited and child.returncode == 0) else Status.FAILED if exited else Status.TIMEOUT
     numbers = list(range(skipped + 1, skipped + 1 + stdout.count("\n") + 1)) if skipped else None
     return CommandAnswer(
         argv=request,
         status=status,
-        exit_code=child.returncode if exited else None,
+        exit_code=child.returncode if ended else None,
         stdout=stdout,
         stderr=stderr,
         seconds=round(time.monotonic() - started, 3),
@@ -119,8 +143,14 @@ def _said(error: Exception) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
-def _collect(child: subprocess.Popen[bytes], out: _Output, err: _Output, deadline: float) -> bool:
-    """Reads both pipes until the child has exited; whether it did before the deadline.
+def _collect(
+    child: subprocess.Popen[bytes],
+    out: _Output,
+    err: _Output,
+    deadline: float,
+    stop: threading.Event | None = None,
+) -> bool:
+    """Reads both pipes until the child has exited; whether it did before the deadline, or before `stop` was set.
 
     A grandchild may keep the pipes open after the child's exit, so their end is not waited for.
     """
@@ -131,7 +161,7 @@ def _collect(child: subprocess.Popen[bytes], out: _Output, err: _Output, deadlin
             selector.register(pipe, selectors.EVENT_READ, output)
         while selector.get_map():
             remaining = deadline - time.monotonic()
-            if remaining <= 0:
+            if remaining <= 0 or (stop is not None and stop.is_set()):
                 return child.poll() is not None
             events = selector.select(min(remaining, 0.05))
             for key, _ in events:
@@ -162,9 +192,14 @@ def _drain(fd: int, output: _Output) -> bool:
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
     """Kills the child's session and gives it up when it does not die: a task in D state survives SIGKILL."""
-    with contextlib.suppress(OSError):
-        os.killpg(child.pid, signal.SIGKILL)
+    _signal(child, signal.SIGKILL)
     try:
         child.wait(timeout=_KILL_GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         _abandoned.append(child)
+
+
+def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """To the child's whole session."""
+    with contextlib.suppress(OSError):
+        os.killpg(child.pid, number)

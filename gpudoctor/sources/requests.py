@@ -13,6 +13,8 @@ NVIDIA_SMI_NVLINK = ("nvidia-smi", "nvlink", "-s")
 NVIDIA_SMI_QUERY_GPU = ("nvidia-smi", "--query-gpu")  # with any fields: pasted CSV
 # A worker is a command too: the live source runs `python -m gpudoctor.workers.NAME`, recordings key it by this name.
 WORKER_NVML = ("worker", "nvml_dump")
+WORKER_NVML_SAMPLE = ("worker", "nvml_sample")
+WORKER_BENCH = "bench_"  # + the test: the workers of active tests
 
 DMESG = ("dmesg",)  # live: `dmesg` of this boot; any pasted dmesg
 JOURNAL_KERNEL = ("journalctl", "-k", "-b", "-o", "short-iso", "--no-pager", "-q")
@@ -63,6 +65,7 @@ IP_ADDR = ("ip", "addr")
 IP_ROUTE = ("ip", "route")
 NCCL_TESTS = ("nccl-tests",)  # output of any nccl-tests binary
 NCCL_DEBUG_LOG = ("nccl-debug",)
+TORCH_DISTRIBUTED_LOG = ("torch-distributed-log",)  # lines of PyTorch's watchdog and Flight Recorder
 COLLECT_ENV = ("python", "-m", "torch.utils.collect_env")
 TORCH_CHECK = ("python", "torch-check")  # pasted `python -c "import torch; ..."`
 DCGMI_DIAG = ("dcgmi", "diag")
@@ -70,3 +73,23 @@ DCGMI_DISCOVERY = ("dcgmi", "discovery", "-l")
 NVLINK_STATUS = NVIDIA_SMI_NVLINK
 FABRIC_MANAGER_LOG = ("fabricmanager.log",)
 FABRIC_MANAGER_STATUS = ("systemctl", "status", "nvidia-fabricmanager")
+
+
+# An argument that starts with this is not passed on: it names the occasion, so that the same command, run again later in
+# one session, is another request ("dmesg", "#after memory") with an answer of its own.
+LABEL = "#"
+
+
+def without_labels(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command that is run."""
+    return tuple(part for part in argv if not part.startswith(LABEL))
+
+
+def labelled(argv: tuple[str, ...], label: str) -> tuple[str, ...]:
+    """The same command on another occasion."""
+    return (*argv, LABEL + label)
+
+
+def is_bench_worker(argv: tuple[str, ...]) -> bool:
+    """Whether this is a worker of active tests."""
+    return len(argv) > 1 and argv[0] == "worker" and argv[1].startswith(WORKER_BENCH)
