@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import is_machine, said
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.probes.driver_log import evidence_of
@@ -54,6 +55,13 @@ def parse_compilers(text: str) -> Compilers:
 _TOOL = Lazy(
     r"^\s*(?:[$#]|\S+[$#%>])\s+(?:sudo\s+)?(apt|apt-get|dpkg|dnf|yum|zypper|pacman|apk|rpm-ostree)\s+-{0,2}\w"
 )
+# A distribution that the text speaks of. Image names (ubuntu22.04) are written small and do not count.
+_NAMED = (
+    ("apt", Lazy(r"\b(?:Ubuntu|Debian|Linux Mint|Pop!_OS)\b")),
+    ("dnf", Lazy(r"\b(?:Fedora|RHEL|Red Hat Enterprise|Rocky Linux|AlmaLinux|CentOS Stream|RPM Fusion|akmods?)\b")),
+    ("zypper", Lazy(r"\b(?:openSUSE|SLES|SUSE Linux)\b")),
+    ("pacman", Lazy(r"\b(?:Arch Linux|archlinux|Manjaro|EndeavourOS)\b")),
+)
 _MANAGERS = {"apt": "apt", "apt-get": "apt", "dpkg": "apt", "rpm-ostree": "dnf"}
 
 
@@ -90,3 +98,18 @@ def _collect_manager(source: Source, found: Collected) -> None:
                 tool = match[1]
                 found.set("package_manager", _MANAGERS.get(tool, tool), evidence_of(document, index))
                 return
+    _collect_named(source, found)
+
+
+def _collect_named(source: Source, found: Collected) -> None:
+    """The package manager of the one family of distributions that is named; where several are, none is known."""
+    named: dict[str, Evidence] = {}
+    for document in source.documents():
+        text = document.text[:200_000]
+        for manager, pattern in _NAMED:
+            match = pattern.search(text)
+            if match and manager not in named:
+                named[manager] = evidence_of(document, text.count("\n", 0, match.start()))
+    if len(named) == 1:
+        manager, proof = named.popitem()
+        found.set("package_manager", manager, proof)

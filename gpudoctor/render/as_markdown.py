@@ -18,6 +18,7 @@ from gpudoctor.render.words import (
     ruled_out,
     said,
     standing_causes,
+    steps_to_do,
     summary,
     where,
 )
@@ -66,7 +67,7 @@ def _finding(group: Group, shown: set[str]) -> list[str]:
         lines += ["", *_fence(finding.evidence)]
     causes = standing_causes(finding)
     for cause in causes[:1]:
-        lines += ["", *_cause(cause), *_steps(cause.steps, shown)]
+        lines += ["", *_cause(cause), *_steps(steps_to_do(finding, cause), shown)]
     if causes[1:]:
         lines += ["", "Other causes:", ""]
         for cause in causes[1:]:

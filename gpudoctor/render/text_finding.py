@@ -10,9 +10,12 @@ from gpudoctor.render.words import (
     consequences,
     deciding_command,
     headline,
+    is_answered,
     ruled_out,
     said,
+    sources,
     standing_causes,
+    steps_to_do,
     where,
 )
 from gpudoctor.render.wrap import command, quote, wrap
@@ -34,9 +37,11 @@ def finding_lines(group: Group, width: int, paint: Paint, verbose: bool, shown: 
     causes = standing_causes(finding)
     for index, cause in enumerate(causes if verbose else causes[:1]):
         lines += _cause(cause, width, paint, verbose, quoted)
-        lines += _steps(cause.steps, width, paint, shown, "fix" if index == 0 else "fix, if it is that")
+        lines += _steps(
+            steps_to_do(finding, cause), width, paint, shown, "fix" if index == 0 else "fix, if it is that"
+        )
     if not verbose:
-        lines += _others(causes, width, paint, shown)
+        lines += _others(finding, causes, width, paint, shown)
     lines += _ruled_out(finding, width, verbose)
     lines += _explains(finding, width)
     return lines
@@ -124,8 +129,9 @@ def _steps(steps: list[Step], width: int, paint: Paint, shown: set[str], label: 
     return lines
 
 
-def _others(causes: list[RankedCause], width: int, paint: Paint, shown: set[str]) -> list[str]:
-    """The other causes in question, each with the command that would decide it."""
+def _others(finding: Finding, causes: list[RankedCause], width: int, paint: Paint, shown: set[str]) -> list[str]:
+    """The other causes in question, each with the command that would decide it and was not run yet."""
+    known = sources(finding)
     decided = bool(causes) and causes[0].standing is Standing.LIKELY
     told = [cause for cause in causes[1:] if not (decided and _is_remote(cause))]
     most = _MOST_RIVALS if decided else _MOST_OTHERS
@@ -133,7 +139,7 @@ def _others(causes: list[RankedCause], width: int, paint: Paint, shown: set[str]
     for cause in told[:most]:
         word = "also likely" if cause.standing is Standing.LIKELY else "possible"
         decides = deciding_command(cause)
-        if not decides or decides in shown:
+        if not decides or decides in shown or is_answered(decides, known):
             lines += wrap(cause.title, width, f"  {word}: ", "    ")
             continue
         shown.add(decides)

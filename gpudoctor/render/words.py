@@ -39,6 +39,12 @@ _STATES = {
     ProbeState.SKIPPED: "skipped",
 }
 
+_NOT_BROUGHT = "not in this evidence"
+_NOTHING = (_NOT_BROUGHT, _STATES[ProbeState.NO_EVIDENCE])
+_TO_BRING = {
+    "nvidia_smi": "the output of `nvidia-smi -q`",
+    "kernel_log": "the output of `dmesg`",
+}
 _LABELS = {"nvml": "GPUs (NVML)", "nvidia_smi": "GPUs (nvidia-smi)"}
 PASTE = "pasted text"
 
@@ -68,17 +74,13 @@ def not_checked(report: Report) -> list[NotChecked]:
     if report.source == PASTE and report.findings:
         return []  # a paste is never everything, and it did what it was pasted for
     told = [
-        NotChecked(run.name, label(run.name), _why(run), _todo(run, live), run.essential)
+        NotChecked(run.name, label(run.name), _why(run, live), _todo(run, live), run.essential)
         for run in report.probes
         if _is_blind(run)
     ]
     # Both read the GPUs: where nvidia-smi said why it cannot, NVML's silence adds nothing.
     said_by_smi = any(item.probe == "nvidia_smi" for item in told)
-    told = [
-        item
-        for item in told
-        if not (item.probe == "nvml" and item.why == _STATES[ProbeState.NO_EVIDENCE] and said_by_smi)
-    ]
+    told = [item for item in told if not (item.probe == "nvml" and item.why in _NOTHING and said_by_smi)]
     return sorted(told, key=lambda item: not item.essential)
 
 
@@ -93,16 +95,19 @@ def _is_blind(run: ProbeRun) -> bool:
     return run.state in _BLIND or (run.state is ProbeState.PARTIAL and bool(run.problems))
 
 
-def _why(run: ProbeRun) -> str:
+def _why(run: ProbeRun, live: bool) -> str:
     told = (re.sub(r"^(\S+): (?=\1: )", "", problem) for problem in run.problems)  # "dmesg: dmesg: read failed"
-    return "; ".join(dict.fromkeys(told)) or _STATES.get(run.state, str(run.state))
+    silent = _NOT_BROUGHT if run.state is ProbeState.NO_EVIDENCE and not live else _STATES.get(run.state, run.state)
+    return "; ".join(dict.fromkeys(told)) or str(silent)
 
 
 def _todo(run: ProbeRun, live: bool) -> str:
     if run.state is ProbeState.CRASHED:
         return "a fault of gpudoctor: please report it"
-    if live and run.state is ProbeState.DENIED and "root" not in _why(run):
+    if live and run.state is ProbeState.DENIED and "root" not in _why(run, live):
         return "run it as root"
+    if not live and run.state is ProbeState.NO_EVIDENCE and run.name in _TO_BRING:
+        return f"add {_TO_BRING[run.name]}"
     if live and run.state is ProbeState.TIMED_OUT:
         return "--deadline SECONDS waits longer"
     return ""
@@ -174,6 +179,30 @@ def deciding_command(cause: RankedCause) -> str | None:
         if clue.check:
             return clue.check
     return next((step.run for step in cause.steps if step.run and step.effect is Effect.READS), None)
+
+
+def steps_to_do(finding: Finding, cause: RankedCause) -> list[Step]:
+    """A cause's steps without those that only read what the finding quotes already; the last one, the check, stays."""
+    known = sources(finding)
+    last = len(cause.steps) - 1
+    return [
+        step
+        for index, step in enumerate(cause.steps)
+        if index == last or step.effect is not Effect.READS or not step.run or not is_answered(step.run, known)
+    ]
+
+
+def is_answered(run: str, known: set[str]) -> bool:
+    """Whether each command of a line is one whose output is known: `dkms status; sudo cat FILE | grep X`."""
+    parts = (part.split("|")[0].strip().removeprefix("sudo ").removeprefix("cat ") for part in run.split(";"))
+    return all(part.strip() in known for part in parts)
+
+
+def sources(finding: Finding) -> set[str]:
+    """What was read for a finding: `dkms status`, /proc/driver/nvidia/version."""
+    clues = (clue for cause in finding.causes for clue in [*cause.held, *cause.against])
+    quoted = [*finding.evidence, *(evidence for clue in clues for evidence in clue.evidence)]
+    return {evidence.source for evidence in quoted}
 
 
 def where(evidence: Evidence) -> str:

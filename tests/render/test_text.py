@@ -86,7 +86,13 @@ def test_the_effect_stands_at_the_step(report: Report) -> None:
     shown = text(report)
     assert "[reboots: every job ends]" in shown
     assert "[hardware work]" in shown
-    assert "dkms status\n" in shown
+
+
+def test_a_step_that_only_reads_what_is_quoted_is_left_out(report: Report) -> None:
+    shown = text(report)
+    assert "[dkms status:1]" in shown
+    assert "See which kernels it was built for" not in shown
+    assert "1. Install the headers of the running kernel." in shown
 
 
 def test_equal_findings_are_told_once_with_all_their_subjects(report: Report) -> None:
