@@ -71,11 +71,11 @@ def fault_of(wrong: WrongData, *, kind: str, what: str, metric: str, device: int
     shown = wrong.records[0] if wrong.records else None
     digits = 2 * word_bytes
     address = f"0x{(shown.index if shown else wrong.first) * word_bytes:x}"
-    words = "word was" if wrong.count == 1 else "words were"
+    times = "once" if wrong.count == 1 else f"{wrong.count} times"
     values = f": 0x{shown.got:0{digits}x} instead of 0x{shown.expected:0{digits}x}" if shown else ""
     return Fault(
         kind=kind,
-        text=f"{what}: {wrong.count} {words} wrong, the first at offset {address}{values}",
+        text=f"{what}: a word was wrong {times}, the first at offset {address}{values}",
         device=device,
         metric=metric,
         count=wrong.count,

@@ -45,11 +45,17 @@ V __ldcs(const V *from) { return *from; }
 template <typename V>
 void __stcs(V *to, V value) { *to = value; }
 
-inline unsigned __float_as_uint(float value) {
-    unsigned bits;
-    std::memcpy(&bits, &value, 4);
-    return bits;
+template <typename To, typename From>
+To same_bits(From from) {
+    To to;
+    static_assert(sizeof to == sizeof from);
+    std::memcpy(&to, &from, sizeof to);
+    return to;
 }
+inline unsigned __float_as_uint(float value) { return same_bits<unsigned>(value); }
+inline float __uint_as_float(unsigned bits) { return same_bits<float>(bits); }
+inline long long __double_as_longlong(double value) { return same_bits<long long>(value); }
+inline double __longlong_as_double(long long bits) { return same_bits<double>(bits); }
 
 template <typename T>
 T atomicAdd(T *at, T value) { return __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }
@@ -64,7 +70,8 @@ T atomicMin(T *at, T value) {
 }
 
 /* Every argument of this project's kernels is 64 bits wide, a pointer or a number; surplus ones do no harm. */
-using Kernel = void (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+using Kernel = void (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                        uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
 extern "C" __attribute__((visibility("default"))) void shim_launch(Kernel kernel, unsigned blocks, unsigned threads, const uint64_t *a) {
     std::barrier<> barrier(threads);
@@ -75,7 +82,7 @@ extern "C" __attribute__((visibility("default"))) void shim_launch(Kernel kernel
         gridDim = {blocks, 1, 1};
         for (unsigned block = 0; block < blocks; block++) {
             blockIdx = {block, 0, 0};
-            kernel(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+            kernel(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
             if (in_step) barrier.arrive_and_wait(); /* shared memory is the next block's from here on */
         }
     };

@@ -10,10 +10,11 @@ class Function:
         self.launch = library.shim_launch
 
     def __call__(self, grid, block, args, shared_mem=0, stream=None, enable_cooperative_groups=False):
-        assert len(grid) == 1 and len(block) == 1 and shared_mem == 0
-        assert 0 < grid[0] < 2**31 and 0 < block[0] <= 1024
+        assert (len(grid), len(block), shared_mem) == (1, 1, 0)
+        assert 0 < grid[0] < 2**31
+        assert 0 < block[0] <= 1024
         assert all(type(argument) is int for argument in args)
-        values = (ctypes.c_uint64 * 8)(*(argument & (2**64 - 1) for argument in args))
+        values = (ctypes.c_uint64 * 12)(*(argument & (2**64 - 1) for argument in args))
         self.launch(self.address, ctypes.c_uint(grid[0]), ctypes.c_uint(block[0]), values)
         time.sleep(runtime.SCENARIO.get("slow_ms", 0) / 1000)
         runtime.apply_faults()

@@ -5,7 +5,18 @@ import tempfile
 from pathlib import Path
 
 SHIM = Path(__file__).parents[4] / "shim.h"
-FLAGS = ["-std=c++20", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Wno-unknown-pragmas", "-Werror", "-include", str(SHIM)]
+FLAGS = [
+    "-std=c++20",
+    "-O1",
+    "-shared",
+    "-fPIC",
+    "-pthread",
+    "-Wall",
+    "-Wno-unknown-pragmas",
+    "-Werror",
+    "-include",
+    str(SHIM),
+]
 _programs = {}
 
 
@@ -24,7 +35,7 @@ def getSupportedArchs():
 
 
 def createProgram(src, name, headers, include_names):
-    assert type(src) is str and type(name) is str
+    assert (type(src), type(name)) == (str, str)
     number = len(_programs) + 1
     _programs[number] = {"source": src, "log": "", "output": b""}
     return number

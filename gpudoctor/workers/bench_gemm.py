@@ -1,0 +1,310 @@
+"""Matrix products by cuBLAS in several precisions: TFLOPS, and whether the results are right.
+
+`--burn` keeps multiplying until the time is up, and compares every result with the first one, bit by bit: cuBLAS gives the
+same bits for the same product on the same GPU. The first one is checked against the true values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import struct
+import sys
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from gpudoctor.workers.bench_lines import Device, Fault, Figure, say
+from gpudoctor.workers.bench_main import Work, main_of
+from gpudoctor.workers.cublas_gemm import PRECISIONS, Cublas, Precision, cublas_on
+from gpudoctor.workers.cuda_device import Cuda, Kernels, Pointer, measure
+from gpudoctor.workers.cuda_errors import is_out_of_memory
+from gpudoctor.workers.wrong_data import RECORDS, Report, WrongData, fault_of, report_on
+
+THREADS = 256
+SEED_LEFT, SEED_RIGHT = 0x1B873593, 0x4CF5AD43
+SAMPLED = 8  # rows, and as many columns
+SMALLEST = 256
+# Mean square of the matrices' elements, odd sixteenths up to 15.
+_MEAN_SQUARE = 85 / 256
+BURN_WINDOW_S = 0.5
+
+
+class Product:
+    """One product in one precision on the current device: its matrices, filled, and room for results."""
+
+    def __init__(
+        self,
+        cuda: Cuda,
+        cublas: Cublas,
+        kernels: Kernels,
+        device: Device,
+        precision: Precision,
+        n: int,
+        block: Pointer,
+    ) -> None:
+        self.cuda, self.cublas, self.kernels, self.precision, self.n = cuda, cublas, kernels, precision, n
+        self.device = device.ordinal
+        self.blocks = 16 * (device.multiprocessors or 16)
+        self.size = n * n * precision.bytes
+        self.left, self.right, self.result, self.again = (block + index * self.size for index in range(4))
+        for pointer, seed in ((self.left, SEED_LEFT), (self.right, SEED_RIGHT)):
+            kernels.launch("gemm_fill", self.blocks, THREADS, pointer, n, precision.type, seed)
+        # All ones are not a number in each of the formats: what is not written is found.
+        cuda.fill(self.result, 0xFF, self.size)
+
+    def run(self, to: Pointer) -> None:
+        self.cublas.multiply(self.precision, self.n, self.left, self.right, to)
+
+    def check(self, report: Report) -> None:
+        """Prints a fault when sampled rows and columns of the result are not right."""
+        relative, absolute = tolerances(self.precision, self.n)
+        count = min(SAMPLED, self.n)
+        step = self.n // count
+        for columns in (0, 1):
+            first = (step - 1) * columns  # other places for columns than for rows
+            places = (columns, first, step, count, as_bits(relative), as_bits(absolute), SEED_LEFT, SEED_RIGHT)
+            self.kernels.launch(
+                "gemm_check", self.blocks, THREADS, self.result, self.precision.type, self.n, *places, report.pointer
+            )
+        wrong = report.read()
+        if wrong is not None:
+            say(wrong_elements(wrong, self.precision.name, self.n, 2 * count * self.n, self.device))
+
+    def compare(self, report: Report) -> None:
+        """Launches the comparison of `again` with the first result."""
+        self.kernels.launch(
+            "gemm_compare", self.blocks, THREADS, self.result, self.again, self.size // 16, report.pointer
+        )
+
+    def tflops(self, milliseconds: float) -> float:
+        return round(2 * self.n**3 / milliseconds / 1e9, 2)
+
+
+def tolerances(precision: Precision, n: int) -> tuple[float, float]:
+    """How far an element may be off: relative to its true value, and at all.
+
+    The true result and all sums on the way fit into single precision, so a single-precision sum makes no error here; room is
+    left for eight roundings of a sum of magnitudes. A result in half precision is rounded once, or, where the sum is
+    split, a few times at the size of partial sums, which is a few times their standard deviation.
+    """
+    sum_of_magnitudes = 0.25 * n
+    deviation = math.sqrt(n) * _MEAN_SQUARE
+    absolute = 8 * 2.0**-24 * sum_of_magnitudes
+    if precision.bytes < 4:
+        absolute += 16 * precision.unit * deviation
+    return 2 * precision.unit, absolute
+
+
+def as_bits(value: float) -> int:
+    """A double as the number that a kernel takes."""
+    return int.from_bytes(struct.pack("<d", value), "little")
+
+
+def as_float(bits: int) -> float:
+    value: float = struct.unpack("<d", bits.to_bytes(8, "little"))[0]
+    return value
+
+
+def wrong_elements(wrong: WrongData, name: str, n: int, checked: int, device: int) -> Fault:
+    text = f"{name} matrix product: {wrong.count} of {checked} elements checked are wrong"
+    expected = got = None
+    if wrong.records:
+        record = wrong.records[0]
+        expected, got = (f"{as_float(bits):.8g}" for bits in (record.expected, record.got))
+        text += f", element ({record.index % n}, {record.index // n}) of {n} x {n} is {got} instead of {expected}"
+    return Fault(
+        kind="wrong_result", text=text, device=device, metric=name, count=wrong.count, expected=expected, got=got
+    )
+
+
+def size_for(device: Device, room_bytes: int, copies_of_4: int, wanted: int | None) -> int:
+    """Rows of the matrices: enough to fill the GPU, and `copies_of_4` matrices of 4-byte elements fit into the room."""
+    multiprocessors = device.multiprocessors or 16
+    n = wanted or (8192 if multiprocessors >= 60 else 4096 if multiprocessors >= 20 else 2048)
+    while n > SMALLEST and copies_of_4 * 4 * n * n > room_bytes:
+        n //= 2
+    return n
+
+
+def missing(precision: Precision, device: Device) -> str | None:
+    """Why a device has not got a precision, or None."""
+    capability = float(device.compute_capability or 0) * 10
+    if round(capability) < precision.capability:
+        return f"{precision.name}: needs compute capability {precision.capability / 10}, this is {device.compute_capability}"
+    return None
+
+
+def sample_seconds(work: Work, seconds: float) -> float:
+    return min(seconds, 0.5 if work.arguments.quick else 3.0)
+
+
+def test_precision(work: Work, product: Product, report: Report, seconds: float) -> None:
+    """Prints the figure of one precision, and a fault when its result is wrong."""
+    repeats = 5 if work.arguments.quick else 15
+    budget = sample_seconds(work, seconds)
+    timing = measure(
+        work.cuda,
+        lambda: product.run(product.result),
+        repeats=repeats,
+        at_least_ms=min(20.0, budget * 100),
+        budget_s=budget,
+    )
+    say_tflops(product, timing.median_ms, timing.repeats, timing.spread)
+    product.check(report)
+
+
+def say_tflops(product: Product, median_ms: float, repeats: int, spread: float) -> None:
+    say(
+        Figure(
+            metric=product.precision.name,
+            value=product.tflops(median_ms),
+            unit="TFLOPS",
+            device=product.device,
+            size_bytes=product.size,
+            repeats=repeats,
+            spread=round(spread, 4),
+        )
+    )
+
+
+class Burn:
+    """Products of one precision until the time is up."""
+
+    def __init__(self, product: Product, report: Report) -> None:
+        self.product, self.report = product, report
+        self.windows_ms: list[float] = []  # of one product, by window
+        self.products = 0
+        self.wrong: WrongData | None = None
+
+    def window(self, count: int) -> None:
+        """Launches `count` products, each followed by its comparison, and waits for them. Only products are timed."""
+        event: Any = self.product.cuda.cupy.cuda.Event
+        pairs = []
+        for _ in range(count):
+            begin, end = event(), event()
+            begin.record()
+            self.product.run(self.product.again)
+            end.record()
+            self.product.compare(self.report)
+            pairs.append((begin, end))
+        pairs[-1][1].synchronize()
+        elapsed = self.product.cuda.cupy.cuda.get_elapsed_time
+        wrong = self.report.read()
+        self.products += count
+        self.windows_ms.append(sum(float(elapsed(begin, end)) for begin, end in pairs) / count)
+        if wrong is not None:
+            old = self.wrong
+            records = sorted((old.records if old else []) + wrong.records)[:RECORDS]
+            count_before, first, mask = (old.count, old.first, old.mask) if old else (0, wrong.first, 0)
+            self.wrong = WrongData(count_before + wrong.count, min(first, wrong.first), mask | wrong.mask, records)
+
+    def finish(self) -> None:
+        """Prints what there is, also when the burn was cut short."""
+        if self.windows_ms:
+            median = statistics.median(self.windows_ms)
+            spread = (max(self.windows_ms) - min(self.windows_ms)) / median if median > 0 else 0.0
+            say_tflops(self.product, median, self.products, spread)
+        if self.wrong is not None:
+            what = f"{self.product.precision.name} burn, {self.products} products compared with the first"
+            name, device = self.product.precision.name, self.product.device
+            say(fault_of(self.wrong, kind="wrong_result", what=what, metric=name, device=device, word_bytes=4))
+
+
+def burn_precision(work: Work, product: Product, report: Report, seconds: float, done: float, part: float) -> None:
+    """Burns for `seconds`; `part` is what that is of the whole plan."""
+    product.run(product.result)
+    product.check(report)
+    burn = Burn(product, report)
+    begun = time.monotonic()
+    count, spent = 1, 0.0
+    try:
+        while spent < seconds and work.left() > 0:
+            work.progress(done + part * spent / seconds, f"burning in {product.precision.name}", product.device)
+            burn.window(count)
+            now = time.monotonic() - begun
+            each_s = max((now - spent) / count, 1e-6)
+            count = max(1, min(500, int(min(BURN_WINDOW_S, (seconds - now) / 2) / each_s)))
+            spent = now
+    finally:
+        burn.finish()
+    work.note("other", f"{burn.products} {product.precision.name} products compared with the first", product.device)
+
+
+def plan_for(work: Work, device: Device) -> list[Precision]:
+    """The precisions to test, all but those that the device has not got, which are noted."""
+    wanted = work.arguments.precision or (["fp16", "fp32"] if work.arguments.burn else [p.name for p in PRECISIONS])
+    plan = []
+    for precision in sorted((p for p in PRECISIONS if p.name in wanted), key=lambda p: wanted.index(p.name)):
+        reason = missing(precision, device)
+        if reason is None:
+            plan.append(precision)
+        else:
+            work.note("skipped", reason, device.ordinal)
+    return plan
+
+
+def test_device(work: Work, device: Device, seconds: float, done: float) -> None:
+    """Raises CUDA's, NVRTC's and cuBLAS's errors."""
+    cuda, ordinal = work.cuda, device.ordinal
+    kernels = cuda.compile("gemm.cu", device)
+    plan = plan_for(work, device)
+    if not work.arguments.burn and work.arguments.precision is None:
+        work.note("skipped", "fp8: CuPy offers no way to cuBLAS's fp8 products", ordinal)
+    with ExitStack() as stack:
+        report = stack.enter_context(report_on(cuda))
+        cublas = stack.enter_context(cublas_on(cuda))
+        most = min(cuda.free_bytes() * 3 // 5, work.arguments.max_bytes or sys.maxsize)
+        usual = size_for(device, sys.maxsize, 4, work.arguments.size)
+        n = size_for(device, most, 4, work.arguments.size)
+        while True:
+            try:
+                block = stack.enter_context(cuda.memory(16 * n * n))
+                break
+            except Exception as error:
+                if not is_out_of_memory(error) or n <= SMALLEST:
+                    raise
+                n //= 2
+        if n < usual:
+            work.note("shrunk", f"matrices of {n} rows instead of {usual}: no more memory is free", ordinal)
+        begun = time.monotonic()
+        for index, precision in enumerate(plan):
+            if not work.arguments.burn:  # whose plan is to use up the time
+                work.check_time()
+            part = 1 / len(plan) / len(work.devices)
+            work.progress(done + index * part, f"{precision.name}, {n} x {n}", ordinal)
+            share = max(0.0, seconds - (time.monotonic() - begun)) / (len(plan) - index)
+            product = Product(cuda, cublas, kernels, device, precision, n, block)
+            if work.arguments.burn:
+                burn_precision(work, product, report, share, done + index * part, part)
+            else:
+                test_precision(work, product, report, share * 0.7)
+        cuda.synchronize()
+
+
+def run(work: Work) -> None:
+    for device, seconds, done in work.each_device("the matrix product test"):
+        try:
+            test_device(work, device, seconds, done)
+        except Exception as error:
+            work.failure(error, "multiplying matrices", device.ordinal)
+    work.progress(1.0, "done")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    parser.add_argument(
+        "--burn", action="store_true", help="keep going for all of --seconds, and compare every result"
+    )
+    parser.add_argument("--precision", action="append", choices=[p.name for p in PRECISIONS], help="all by default")
+    parser.add_argument("--size", type=int, help="rows of the matrices (a multiple of 16)")
+    parser.add_argument("--max-bytes", type=int, help="device memory to use at most")
+
+
+def main() -> None:
+    main_of("burn" if "--burn" in sys.argv[1:] else "gemm", run, add_arguments)
+
+
+if __name__ == "__main__":
+    main()
