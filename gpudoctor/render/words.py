@@ -9,6 +9,7 @@ import msgspec
 
 from gpudoctor.facts import Evidence
 from gpudoctor.report import (
+    SEVERITIES,
     Effect,
     Finding,
     NextCheck,
@@ -48,6 +49,7 @@ _TO_BRING = {
 _LABELS = {"nvml": "GPUs (NVML)", "nvidia_smi": "GPUs (nvidia-smi)"}
 PASTE = "pasted text"
 
+_BAD = (Severity.CRITICAL, Severity.ERROR)
 _BLIND = {ProbeState.DENIED, ProbeState.TIMED_OUT, ProbeState.CRASHED}
 
 
@@ -117,10 +119,10 @@ def summary(report: Report) -> str:
     """`1 root cause, 3 consequences; 1 thing could not be checked`."""
     roots = report.findings
     parts = _counted(
-        (sum(is_bad(finding) for finding in roots), "root cause", "root causes"),
+        (sum(worst(finding) in _BAD for finding in roots), "root cause", "root causes"),
         (sum(1 for finding in roots for _ in consequences(finding)), "consequence", "consequences"),
-        (sum(finding.severity is Severity.WARNING for finding in roots), "warning", "warnings"),
-        (sum(finding.severity is Severity.INFO for finding in roots), "note", "notes"),
+        (sum(worst(finding) is Severity.WARNING for finding in roots), "warning", "warnings"),
+        (sum(worst(finding) is Severity.INFO for finding in roots), "note", "notes"),
     )
     blind = len(not_checked(report))
     found = ", ".join(parts) or _nothing_found(report)
@@ -144,7 +146,12 @@ def _counted(*counts: tuple[int, str, str]) -> list[str]:
 
 def is_bad(finding: Finding) -> bool:
     """Critical or error: what makes a verdict `fail`."""
-    return finding.severity in (Severity.CRITICAL, Severity.ERROR)
+    return finding.severity in _BAD
+
+
+def worst(finding: Finding) -> Severity:
+    """A cause is as bad as the worst that it explains."""
+    return min((f.severity for f in [finding, *consequences(finding)]), key=SEVERITIES.index)
 
 
 def consequences(finding: Finding) -> Iterator[Finding]:

@@ -136,13 +136,14 @@ def test_one_of_two_ways_to_the_gpus_is_enough():
     assert [run.name for run in runs if run.essential] == ["nvidia_smi"]
 
 
-def test_of_an_attachment_one_source_of_evidence_is_enough():
-    probes = [
-        made_probe("nvidia_smi", lambda s: None, "gpus"),
-        made_probe("kernel_log", lambda s: Kernel(xids=[]), "kernel"),
-    ]
-    _, runs = run_probes(open_text("x"), probes=probes)
-    assert [run.name for run in runs if run.essential] == ["kernel_log"]
+def test_of_an_attachment_the_gpus_are_essential_but_not_the_kernel_log():
+    log = made_probe("kernel_log", lambda s: Kernel(xids=[]), "kernel")
+    _, runs = run_probes(open_text("x"), probes=[made_probe("nvidia_smi", lambda s: None, "gpus"), log])
+    # A log without a complaint says nothing of GPUs that nobody looked at.
+    assert [run.name for run in runs if run.essential] == ["nvidia_smi"]
+    gpus = made_probe("nvidia_smi", lambda s: Facts(gpus=[Gpu(index=0)]), "gpus")
+    _, runs = run_probes(open_text("x"), probes=[gpus, made_probe("kernel_log", lambda s: None, "kernel")])
+    assert [run.name for run in runs if run.essential] == ["nvidia_smi"]
 
 
 def test_two_probes_of_a_group_complete_one_another_the_earlier_one_holding():
