@@ -78,9 +78,12 @@ Test = Callable[[Work], None]
 
 
 def main_of(
-    test: str, function: Test, add_arguments: Callable[[argparse.ArgumentParser], None] | None = None
+    test: str,
+    function: Test,
+    add_arguments: Callable[[argparse.ArgumentParser], None] | None = None,
+    nccl_version: Callable[[Cuda], str | None] | None = None,
 ) -> NoReturn:
-    """Runs `function` as worker `test` and ends the process.
+    """Runs `function` as worker `test` and ends the process. `nccl_version` is what the `start` line says of NCCL.
 
     Exit code 0: the plan was carried out, or cut by time or a signal (see the `end` line); 1: after an `error`;
     2: wrong arguments.
@@ -98,7 +101,7 @@ def main_of(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     try:
-        code = _run(test, function, arguments)
+        code = _run(test, function, arguments, nccl_version)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the lines is gone
         code = 1
@@ -109,12 +112,17 @@ def main_of(
     os._exit(code)
 
 
-def _run(test: str, function: Test, arguments: argparse.Namespace) -> int:
+def _run(
+    test: str,
+    function: Test,
+    arguments: argparse.Namespace,
+    nccl_version: Callable[[Cuda], str | None] | None = None,
+) -> int:
     work: Work | None = None
     complete, why = True, None
     failed = False
     try:
-        work = start(test, arguments)
+        work = start(test, arguments, nccl_version)
         function(work)
     except Stopped as stopped:
         complete, why = False, stopped.why
@@ -130,7 +138,7 @@ def _run(test: str, function: Test, arguments: argparse.Namespace) -> int:
     return int(failed)
 
 
-def start(test: str, arguments: argparse.Namespace) -> Work:
+def start(test: str, arguments: argparse.Namespace, nccl_version: Callable[[Cuda], str | None] | None = None) -> Work:
     """Loads CuPy, looks at the devices and prints the `start` line. Raises WorkerError."""
     cuda = Cuda()
     try:
@@ -156,7 +164,8 @@ def start(test: str, arguments: argparse.Namespace) -> Work:
         )
     devices = [cuda.describe(ordinal) for ordinal in ordinals]
     runtime, driver = cuda.versions()
-    say(Start(test=test, devices=devices, cupy=cuda.version, cuda_runtime=runtime, cuda_driver=driver, nccl=None))
+    nccl = nccl_version(cuda) if nccl_version is not None else None
+    say(Start(test=test, devices=devices, cupy=cuda.version, cuda_runtime=runtime, cuda_driver=driver, nccl=nccl))
     return Work(cuda=cuda, devices=devices, arguments=arguments, seconds=arguments.seconds, visible=visible)
 
 

@@ -155,7 +155,7 @@ class _Pairs:
 
     def _one_way(self, sender: Side, receiver: Side, path: str | None, name: str) -> Timing:
         self._poison(receiver)
-        self.watch.begin(name, _COPY_PATIENCE_S + 0.2 * self.budget_s)
+        self.watch.begin(name, _COPY_PATIENCE_S + 0.2 * self.budget_s, _COPY_PATIENCE_S)
         self.cuda.runtime.setDevice(sender.ordinal)
         timing = self._measure(lambda: self._copy(sender, receiver, self.size, _DEFAULT_STREAM))
         self._say("p2p_unidirectional", sender, receiver, path, self.size, self.size / timing.median_ms / 1e6, timing)
@@ -186,7 +186,7 @@ class _Pairs:
             self._poison(side)
         runtime, event = self.cuda.runtime, self.cuda.cupy.cuda.Event
         name = f"copying between GPU {one.ordinal} and GPU {other.ordinal} in both directions"
-        self.watch.begin(name, _COPY_PATIENCE_S + 0.2 * self.budget_s)
+        self.watch.begin(name, _COPY_PATIENCE_S + 0.2 * self.budget_s, _COPY_PATIENCE_S)
         runtime.setDevice(other.ordinal)
         back = self.cuda.cupy.cuda.Stream(non_blocking=True)
         ended = event(disable_timing=True)

@@ -19,16 +19,17 @@ class Watch:
     """What the thread is doing, since when, and how long that may take."""
 
     def __init__(self) -> None:
-        self._step = ("starting", time.monotonic(), 30.0)
+        self._step = ("starting", time.monotonic(), 30.0, 30.0)
 
-    def begin(self, what: str, patience_s: float) -> None:
-        """Call it before each step that may hang."""
-        self._step = (what, time.monotonic(), patience_s)
+    def begin(self, what: str, patience_s: float, suspicious_s: float | None = None) -> None:
+        """Call it before each step that may hang. A step that has lasted `suspicious_s` (default: `patience_s`) when
+        the time is up is taken for one that hangs as well."""
+        self._step = (what, time.monotonic(), patience_s, patience_s if suspicious_s is None else suspicious_s)
 
-    def step(self) -> tuple[str, float, float]:
-        """What, for how many seconds already, and its patience in seconds."""
-        what, since, patience_s = self._step
-        return what, time.monotonic() - since, patience_s
+    def step(self) -> tuple[str, float, float, float]:
+        """What, for how many seconds already, its patience, and from when on it is suspicious, in seconds."""
+        what, since, patience_s, suspicious_s = self._step
+        return what, time.monotonic() - since, patience_s, suspicious_s
 
 
 def run_watched(work: Work, watch: Watch, function: Callable[[], None]) -> None:
@@ -50,7 +51,7 @@ def run_watched(work: Work, watch: Watch, function: Callable[[], None]) -> None:
     over_since: float | None = None
     while thread.is_alive():
         thread.join(_LOOK_EVERY_S)
-        what, seconds, patience_s = watch.step()
+        what, seconds, patience_s, suspicious_s = watch.step()
         if seconds > patience_s:
             words = f"{what} did not come back within {seconds:.0f} s"
             raise WorkerError(Error(api="worker", name="NoAnswer", message=words, where=what))
@@ -58,6 +59,13 @@ def run_watched(work: Work, watch: Watch, function: Callable[[], None]) -> None:
             continue
         over_since = over_since or time.monotonic()
         if time.monotonic() - over_since > _GRACE_S and thread.is_alive():
+            if seconds > suspicious_s:
+                raise _hangs(what, seconds)
             raise Stopped(f"time ran out while {what} ({seconds:.1f} s)")
     if outcome:
         raise outcome[0]
+
+
+def _hangs(what: str, seconds: float) -> WorkerError:
+    words = f"{what} did not come back within {seconds:.0f} s"
+    return WorkerError(Error(api="worker", message=words, name="NoAnswer", where=what))
