@@ -7,7 +7,7 @@ Each fact value carries `evidence`: for a field name (or "" for the whole value)
 from __future__ import annotations
 
 from gpudoctor.facts.base import Evidence, Fact, plain
-from gpudoctor.facts.bench import Bench, BenchFault, BenchFigure, BenchRun, CounterChange, ThrottleSeen
+from gpudoctor.facts.bench import Bench, BenchFault, BenchFigure, BenchRun, CounterChange, LoadSeen, ThrottleSeen
 from gpudoctor.facts.container import Container, InjectedLibrary, Runtime
 from gpudoctor.facts.cuda import Cuda, Framework, Library
 from gpudoctor.facts.document import Document, DocumentKind
@@ -17,9 +17,12 @@ from gpudoctor.facts.host import Host
 from gpudoctor.facts.interconnect import (
     Dcgm,
     DcgmResult,
+    Launch,
     Nccl,
+    NcclPair,
     NcclRow,
     NcclTest,
+    NcclWork,
     Network,
     RdmaPort,
     Topology,
@@ -59,10 +62,14 @@ __all__ = [
     "Kubernetes",
     "KubernetesNode",
     "KubernetesPod",
+    "Launch",
     "Library",
+    "LoadSeen",
     "Nccl",
+    "NcclPair",
     "NcclRow",
     "NcclTest",
+    "NcclWork",
     "Network",
     "NvLink",
     "NvrmMessage",

@@ -1,4 +1,4 @@
-"""What bandwidth collectives and copies reach on healthy hardware, by GPU model; every figure with its public source.
+"""What bandwidth collectives reach on healthy hardware, by GPU model; every figure with its public source.
 
 All bandwidths are decimal GB/s. "busbw" is the bus bandwidth of nccl-tests: algorithm bandwidth times the collective's
 factor, so that it can be held against the rate of one direction of a link (nccl-tests, doc/PERFORMANCE.md).
@@ -79,12 +79,23 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
     pcie_generation: int | None = None
 
 
+class NetworkPort(msgspec.Struct, frozen=True, kw_only=True):
+    """What one RDMA port carries: usual range in GB/s, and the limit of health checks in Gb/s."""
+
+    rate_gbit: float
+    realistic_gbps: tuple[float, float]
+    pass_gbit: float
+    sources: list[str]
+    confidence: str
+
+
 class _Table(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, str]
     single_node: list[_Node]
     ramp: list[_Ramp]
     pcie_pair: list[_Pair]
     without_p2p: _Pair
+    network_ports: list[NetworkPort]
 
 
 @cache
@@ -274,3 +285,23 @@ def _of_pair(pair: _Pair, name: str, link: str) -> BusbwExpectation:
         sources=_pages(pair.sources),
         confidence=pair.confidence,
     )
+
+
+def network_port(rate_gbit: float) -> NetworkPort | None:
+    """What a port of this rate carries; None for rates without a published figure."""
+    return next((port for port in _table().network_ports if port.rate_gbit == rate_gbit), None)
+
+
+# busbw between nodes against the sum of a node's RDMA ports: usual on clusters with one port per GPU.
+_ACROSS_NODES = (0.85, 0.92)
+
+
+def across_nodes(port_rates_gbit: list[float], ring_gbps: float | None = None) -> tuple[float, float] | None:
+    """Usual range of all_reduce busbw over several nodes with these ports each; `ring_gbps` (one node's ring) bounds it."""
+    total = sum(port_rates_gbit) / 8
+    if total <= 0:
+        return None
+    low, high = (share * total for share in _ACROSS_NODES)
+    if ring_gbps is not None:
+        low, high = min(low, 0.95 * ring_gbps), min(high, ring_gbps)
+    return round(low, 1), round(high, 1)

@@ -10,6 +10,8 @@ import msgspec
 from gpudoctor.facts import Cuda, Driver, Evidence, Facts, Gpu, Pci, PciDevice
 from gpudoctor.knowledge import driver_branches, gpus
 from gpudoctor.probes.derive_address import lost_gpu_address
+from gpudoctor.probes.derive_launch import nccl_settings
+from gpudoctor.probes.derive_nccl import nccl_expectations_of
 from gpudoctor.probes.derive_xids import xid_meanings
 from gpudoctor.probes.merge_gpus import normal_bdf
 
@@ -277,4 +279,6 @@ DERIVATIONS: tuple[Callable[[Facts], Facts], ...] = (
     driver_installed,
     nodes_missing,
     cuda_of_driver,
+    nccl_settings,
+    nccl_expectations_of,
 )

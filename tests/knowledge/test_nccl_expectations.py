@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gpudoctor.knowledge import copy_expectations, gpus
+from gpudoctor.knowledge import gpus
 from gpudoctor.knowledge import nccl_expectations as nccl
 
 
 def test_every_entry_names_models_of_the_table_and_public_sources() -> None:
     known = {model.slug for model in gpus.models()}
     table = nccl._table()
-    copies = copy_expectations._table()
     entries = [(node.slugs, node.sources) for node in table.single_node]
     entries += [(ramp.slugs, ramp.sources) for ramp in table.ramp]
-    entries += [(copy.slugs, copy.sources) for copy in copies.p2p_copy]
-    entries += [(host.slugs, host.sources) for host in copies.c2c_copy]
     for slugs, sources in entries:
         assert set(slugs) <= known
         assert sources
@@ -24,8 +21,6 @@ def test_every_entry_names_models_of_the_table_and_public_sources() -> None:
         assert node.pass_gbps <= node.busbw_gbps[0] <= node.busbw_gbps[1]
         # in-switch reduction may exceed the line rate, a ring cannot
         assert node.nvls or node.busbw_gbps[1] <= node.line_rate_gbps
-    for link in copies.host_copy:
-        assert link.pass_gbps < link.pinned_gbps[0] <= link.pinned_gbps[1] < link.theoretical_gbps
 
 
 @pytest.mark.parametrize(
@@ -111,22 +106,11 @@ def test_factors() -> None:
     assert nccl.busbw_factor("something", 8) is None
 
 
-def test_copies() -> None:
-    five = copy_expectations.host_copy(5, 16)
-    assert five is not None
-    assert (five.low_gbps, five.pass_gbps) == (52, 48)
-    narrow = copy_expectations.host_copy(3, 1)
-    assert narrow is not None
-    assert narrow.pass_gbps < narrow.low_gbps < narrow.line_rate_gbps < 1
-    assert copy_expectations.host_copy(9, 16) is None
-    nvlink = copy_expectations.p2p_copy("h200-sxm")
-    assert nvlink is not None
-    assert (nvlink.pass_gbps, nvlink.both_high_gbps) == (335, 785)
-    assert copy_expectations.p2p_copy("l4") is None
-    assert copy_expectations.c2c_copy("gb200") is not None
-    assert copy_expectations.across_nodes([400.0] * 8) == (340.0, 368.0)
-    assert copy_expectations.across_nodes([400.0] * 8, ring_gbps=300.0) == (285.0, 300.0)
-    assert copy_expectations.across_nodes([]) is None
-    port = copy_expectations.network_port(400)
+def test_between_nodes_the_network_ports_bound_it() -> None:
+    assert nccl.across_nodes([400.0] * 8) == (340.0, 368.0)
+    assert nccl.across_nodes([400.0] * 8, ring_gbps=300.0) == (285.0, 300.0)
+    assert nccl.across_nodes([]) is None
+    port = nccl.network_port(400)
     assert port is not None
-    assert port.pass_gbps == 45
+    assert port.pass_gbit == 360
+    assert nccl.network_port(123) is None

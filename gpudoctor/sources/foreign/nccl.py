@@ -1,4 +1,4 @@
-"""nccl-tests output and NCCL_DEBUG logs."""
+"""nccl-tests output, NCCL_DEBUG logs, and PyTorch's words on its collectives."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import re
 from gpudoctor.facts import DocumentKind
 from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
 from gpudoctor.sources.lazy import Lazy
-from gpudoctor.sources.requests import NCCL_DEBUG_LOG, NCCL_TESTS
+from gpudoctor.sources.requests import NCCL_DEBUG_LOG, NCCL_TESTS, TORCH_DISTRIBUTED_LOG
 
 KIND = DocumentKind.LOG
 
 _TESTS = Lazy(r"^.*# nThread \d+ |^\s*#\s*Avg bus bandwidth\s*:|^\s*#\s+size\s+count\s+type\s+redop", re.MULTILINE)
 _LOG = Lazy(r"\bNCCL (?:INFO|WARN|TRACE) |\bNCCL version \d", re.MULTILINE)
-_SIGNS = ((NCCL_TESTS, _TESTS), (NCCL_DEBUG_LOG, _LOG))
+_WATCHDOG = Lazy(
+    r"ProcessGroupNCCL|\bWorkNCCL\(|\b[Mm]issing ranks(?: are|:)|are the lagging ranks|lagging/dead/mismatched ranks|Culprit rank \d"
+)
+_SIGNS = ((NCCL_TESTS, _TESTS), (NCCL_DEBUG_LOG, _LOG), (TORCH_DISTRIBUTED_LOG, _WATCHDOG))
 
 
 def recognise(text: str) -> bool:
