@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -66,3 +66,16 @@ def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
 def genuine_smi(request: pytest.FixtureRequest, fake_nvml: FakeNvml) -> GenuineSmi:
     """Each genuine nvidia-smi generation in turn, on the fake NVML."""
     return GenuineSmi(request.param, fake_nvml)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compares text with a golden file, or writes the file with --update-golden."""
+
+    def compare(path: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8"), f"{path.name} differs: pytest --update-golden rewrites it"
+
+    return compare

@@ -21,6 +21,7 @@ from gpudoctor.render.words import (
     steps_to_do,
     summary,
     where,
+    worst,
 )
 from gpudoctor.report import HeldClue, RankedCause, Report, Step
 
@@ -60,7 +61,7 @@ def render(report: Report, options: RenderOptions) -> str:
 
 def _finding(group: Group, shown: set[str]) -> list[str]:
     finding = group.first
-    lines = [f"### {str(finding.severity).capitalize()}: {escape(headline(finding))}", "", code(finding.rule)]
+    lines = [f"### {str(worst(finding)).capitalize()}: {escape(headline(finding))}", "", code(finding.rule)]
     if group.others:
         lines += ["", "The same: " + ", ".join(code(other.subject) for other in group.others) + "."]
     if finding.evidence:

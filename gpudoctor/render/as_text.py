@@ -20,14 +20,27 @@ def render(report: Report, options: RenderOptions) -> str:
     paint = Paint(options.colour)
     width = max(40, options.width)
     lines = _verdict(report, width, paint)
+    if options.tables_first:
+        lines += _measured(report, width, paint, every=True)
     shown: set[str] = set()
     for group in grouped(report.findings):
         lines += ["", *finding_lines(group, width, paint, options.verbose, shown)]
     lines += _not_checked(report, width, paint, verbose=options.verbose)
     lines += _next_checks(report, width, paint, options.verbose, shown)
+    if not options.tables_first:
+        lines += _measured(report, width, paint, every=options.verbose)
     lines += _checked(report, width, options.verbose)
     lines += _more(report, paint, options.verbose)
     return "\n".join(lines) + "\n"
+
+
+def _measured(report: Report, width: int, paint: Paint, *, every: bool) -> list[str]:
+    if report.bench is None:
+        return []
+    from gpudoctor.render.bench_table import bench_lines
+
+    lines = bench_lines(report.bench, width, paint, every=every)
+    return ["", *lines] if lines else []
 
 
 def _verdict(report: Report, width: int, paint: Paint) -> list[str]:

@@ -17,6 +17,7 @@ from gpudoctor.render.words import (
     standing_causes,
     steps_to_do,
     where,
+    worst,
 )
 from gpudoctor.render.wrap import command, quote, wrap
 from gpudoctor.report import Finding, HeldClue, RankedCause, Standing, Step
@@ -48,13 +49,14 @@ def finding_lines(group: Group, width: int, paint: Paint, verbose: bool, shown: 
 
 
 def _head(finding: Finding, width: int, paint: Paint) -> list[str]:
-    word = str(finding.severity).upper()
+    severity = worst(finding)
+    word = str(severity).upper()
     lead = f"{word}  "
     lines = wrap(headline(finding), width, lead, " " * len(lead))
     room = width - cells(lines[-1]) - cells(finding.rule)
     rule = paint.dim(finding.rule)
     lines[-1] = lines[-1] + " " * room + rule if room >= 2 else lines[-1]
-    lines[0] = paint.severity(word, str(finding.severity)) + "  " + lines[0][len(lead) :]
+    lines[0] = paint.severity(word, str(severity)) + "  " + lines[0][len(lead) :]
     return lines if room >= 2 else [*lines, " " * max(len(lead), width - cells(finding.rule)) + rule]
 
 

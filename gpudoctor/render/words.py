@@ -144,11 +144,6 @@ def _counted(*counts: tuple[int, str, str]) -> list[str]:
     return [f"{number} {one if number == 1 else many}" for number, one, many in counts if number]
 
 
-def is_bad(finding: Finding) -> bool:
-    """Critical or error: what makes a verdict `fail`."""
-    return finding.severity in _BAD
-
-
 def worst(finding: Finding) -> Severity:
     """A cause is as bad as the worst that it explains."""
     return min((f.severity for f in [finding, *consequences(finding)]), key=SEVERITIES.index)
