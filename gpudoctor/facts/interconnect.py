@@ -105,6 +105,7 @@ class Nccl(Fact, frozen=True, kw_only=True):
     # what holds for a job: env, else the environment, else config_files; NCCL_* only
     settings: dict[str, str] | None = None
     left_over: list[str] | None = None  # settings of a search for faults that are still on: "NCCL_P2P_DISABLE=1"
+    tuned: list[str] | None = None  # settings of tuning: "NCCL_BUFFSIZE=8388608"
     interfaces_selected: list[str] | None = None  # that NCCL_SOCKET_IFNAME leaves of those that exist
     hcas_selected: list[str] | None = None  # mlx5_0:1, ...: that NCCL_IB_HCA leaves of those that exist
     hcas_down: list[str] | None = None  # of those, ports that are not active

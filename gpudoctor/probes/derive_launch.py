@@ -7,27 +7,34 @@ import msgspec
 from gpudoctor.facts import Evidence, Facts, Launch, Nccl
 from gpudoctor.probes.nccl_names import parse_names
 
-# Variables with which somebody once looked for a fault; each slows or breaks later jobs. Value None: any value.
-_PINS: tuple[tuple[str, tuple[str, ...] | None], ...] = (
+# Variables with which somebody once looked for a fault; each slows or breaks later jobs. None: any value.
+_SWITCHES: tuple[tuple[str, tuple[str, ...] | None], ...] = (
     ("NCCL_P2P_DISABLE", ("1",)),
     ("NCCL_P2P_LEVEL", ("LOC", "0")),
     ("NCCL_SHM_DISABLE", ("1",)),
     ("NCCL_IB_DISABLE", ("1",)),
     ("NCCL_NVLS_ENABLE", ("0",)),
-    ("NCCL_CUMEM_ENABLE", ("0",)),
     ("NCCL_NET_GDR_LEVEL", ("LOC", "0")),
     ("NCCL_ALGO", None),
     ("NCCL_PROTO", None),
-    ("NCCL_NTHREADS", None),
-    ("NCCL_BUFFSIZE", None),
-    ("NCCL_MAX_NCHANNELS", None),
     ("NCCL_LAUNCH_MODE", None),
-    ("NCCL_MAX_CTAS", None),
     ("CUDA_LAUNCH_BLOCKING", ("1",)),
     ("TORCH_DISTRIBUTED_DEBUG", ("DETAIL",)),
-    ("TORCH_NCCL_BLOCKING_WAIT", ("1",)),
-    ("NCCL_BLOCKING_WAIT", ("1",)),
-    ("NCCL_DEBUG", ("INFO", "TRACE")),
+)
+# Tuning that holds for the machine and the release it was measured on.
+_TUNING = (
+    "NCCL_NTHREADS",
+    "NCCL_BUFFSIZE",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_CTAS",
+    "NCCL_CUMEM_ENABLE",
+    "NCCL_CROSS_NIC",
+    "NCCL_TOPO_FILE",
+    "NCCL_GRAPH_FILE",
+    "NCCL_TUNER_CONFIG_PATH",
+    "TORCH_NCCL_BLOCKING_WAIT",
+    "NCCL_BLOCKING_WAIT",
 )
 _LOOPBACK = ("localhost", "::1", "0.0.0.0")
 _COUNTS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_PORT")
@@ -48,7 +55,9 @@ def nccl_settings(facts: Facts) -> Facts:
         for name, value in (values or {}).items():
             settings.setdefault(name, value)
     nccl = facts.nccl or Nccl()
-    pins = [f"{name}={settings[name]}" for name, values in _PINS if _pinned(settings.get(name), values)]
+    pins = [f"{name}={settings[name]}" for name, values in _SWITCHES if _pinned(settings.get(name), values)]
+    if facts.network is not None and facts.network.rdma_ports == []:
+        pins = [pin for pin in pins if not pin.startswith("NCCL_IB_DISABLE")]  # there is nothing to switch off
     evidence = dict(nccl.evidence)
     if pins and "left_over" not in evidence:
         evidence["left_over"] = Evidence(source=_where(facts, pins[0].partition("=")[0]), text=pins[0])
@@ -67,6 +76,7 @@ def nccl_settings(facts: Facts) -> Facts:
         nccl,
         settings={name: value for name, value in settings.items() if name.startswith("NCCL_")},
         left_over=pins,
+        tuned=[f"{name}={settings[name]}" for name in _TUNING if settings.get(name)],
         interfaces_selected=_interfaces(facts, wanted),
         **_cards(facts, cards),
         launch=launch_of(facts, settings),

@@ -62,7 +62,7 @@ class _Run:
         self.roots = 0
         self.wrong: int | None = None
         self.average: float | None = None
-        self.line: int | None = None  # of the average, else of the last row
+        self.lines: dict[str, int] = {}  # "": the largest message's, so far
 
     @property
     def begun(self) -> bool:
@@ -81,18 +81,22 @@ class _Run:
             self.devices.append(match[3])
         elif match := _OUT_OF_BOUNDS.match(line):
             self.wrong = int(match[1])
+            self.lines["out_of_bounds"] = index
         elif match := _AVERAGE.match(line):
-            self.average, self.line = float(match[1]), index
+            self.average = float(match[1])
+            self.lines["avg_busbw_gbps"] = index
+            self.lines.setdefault("", index)
             return True
         elif (row := parse_row(line)) is not None:
+            if row.size_bytes >= max((known.size_bytes for known in self.rows[-1:]), default=0):
+                self.lines[""] = index
             self.rows.append(row)
             self.operators |= {word for word in line.split() if word in ("sum", "prod", "max", "min", "avg")}
-            self.line = index
         return False
 
     def result(self, answer: CommandAnswer) -> NcclTest:
         factor = _factor(self.rows)
-        quoted: dict[str, Evidence] = {} if self.line is None else {"": quote(answer, self.line)}
+        quoted: dict[str, Evidence] = {name: quote(answer, index) for name, index in self.lines.items()}
         collective, ranks = self.collective, self.ranks
         if collective is None:
             collective = _collective_of(factor, ranks, bool(self.operators))
