@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gpudoctor.facts import Evidence
+from gpudoctor.facts import Bench, Evidence
 
 
 class Severity(StrEnum):
@@ -132,3 +132,4 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding] = []
     probes: list[ProbeRun] = []
     next_checks: list[NextCheck] = []
+    bench: Bench | None = None  # active tests, when they were asked for

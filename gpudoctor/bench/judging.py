@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ def judged(figures: Sequence[BenchFigure], node: Node, busy: Mapping[str, str]) 
     """The figures with expectation, ratio and verdict. `busy` is why the GPU at an address may be slow for others' work."""
     largest = _largest(figures)
     medians = _medians([figure for figure in figures if _key(figure) in largest and largest[_key(figure)] is figure])
-    return [
+    verdicts = [
         _judged(figure, node, busy)
         if largest.get(_key(figure)) is not figure
         else _among_siblings(
@@ -34,6 +35,41 @@ def judged(figures: Sequence[BenchFigure], node: Node, busy: Mapping[str, str]) 
         )
         for figure in figures
     ]
+    return _with_suspects(verdicts, node)
+
+
+# Boards on which switches or meshes join every GPU with every other by NVLink; earlier ones leave pairs without.
+_ALL_JOINED = frozenset({"ampere", "hopper", "blackwell"})
+
+
+def _with_suspects(figures: list[BenchFigure], node: Node) -> list[BenchFigure]:
+    """Pairs of GPUs with the path that they should have, and of slow pairs the GPU that is to blame more likely."""
+    low: Counter[str] = Counter(
+        end
+        for figure in figures
+        if figure.test == "p2p" and _is_behind(figure)
+        for end in (figure.bdf, figure.peer_bdf)
+        if end is not None
+    )
+    done: list[BenchFigure] = []
+    for figure in figures:
+        if figure.test == "p2p" and figure.bdf is not None:
+            target = node.target(figure)
+            model = target.model if target else None
+            joined = model is not None and model.nvlink_attach == "board" and model.architecture in _ALL_JOINED
+            ends = sorted(filter(None, (figure.bdf, figure.peer_bdf)), key=lambda end: (-low[end], end))
+            figure = msgspec.structs.replace(
+                figure,
+                path_expected="nvlink" if joined else None,
+                suspect_bdf=ends[0] if _is_behind(figure) else None,
+            )
+        done.append(figure)
+    return done
+
+
+def _is_behind(figure: BenchFigure) -> bool:
+    behind = figure.siblings_ratio is not None and figure.siblings_ratio < (figure.siblings_threshold or 0)
+    return figure.verdict == "low" or behind
 
 
 def _key(figure: BenchFigure) -> tuple[Any, ...]:

@@ -38,10 +38,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return self.mig or self.bdf or f"device {self.ordinal}"
 
     @property
+    def index(self) -> int:
+        """nvidia-smi's number; CUDA's where that is not known."""
+        return self.gpu.index if self.gpu is not None and self.gpu.index is not None else self.ordinal
+
+    @property
     def label(self) -> str:
         """For people."""
-        index = self.gpu.index if self.gpu is not None and self.gpu.index is not None else self.ordinal
-        return f"GPU {index}" if self.mig is None else f"GPU {index} MIG {self.ordinal}"
+        return f"GPU {self.index}" if self.mig is None else f"GPU {self.index} MIG {self.ordinal}"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

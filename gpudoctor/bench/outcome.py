@@ -83,6 +83,8 @@ class _Reader:
                 bdf=target.bdf if target else None,
                 mig=target.mig if target else None,
                 peer_bdf=peer.bdf if peer else None,
+                gpu_index=target.index if target else None,
+                peer_index=peer.index if peer else None,
                 gpu_name=target.name if target else None,
                 path=line.path[:40] if line.path else None,
                 value=line.value,
@@ -110,6 +112,8 @@ class _Reader:
                 got=_short(line.got),
                 bits=[bit for bit in line.bits if bit in _BITS] or None,
                 text=line.text[:_LONGEST],
+                gpu_index=target.index if target else None,
+                ecc_mode=target.gpu.ecc_mode if target and target.gpu else None,
                 evidence=self._quoted(number, line.text[:_LONGEST]),
             )
         )

@@ -156,8 +156,6 @@ class Session:
             for job in stage.jobs
             if job.request in done.answers
         ]
-        if self.wish.level < 2:  # a recording is asked for whatever it has
-            outcomes = [outcome for outcome in outcomes if outcome.run.state != "not_run"]
         outcomes = self._again(planned, outcomes, seconds)
         self.runs += [self._marked(outcome.run) for outcome in outcomes]
         self.figures += [figure for outcome in outcomes for figure in outcome.figures]

@@ -23,14 +23,17 @@ def check(
     output: options.Output = None,
     fail_on: options.FailOn = "error",
     allow_unknown: options.AllowUnknown = False,
-    deadline: options.Deadline = 30.0,
+    level: options.Level = None,
+    deadline: options.OptionalDeadline = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Say what is wrong, why, and what to type next.
 
     Only looks: nothing on the machine is changed. --from reads the same from a recording or a ticket's attachments.
+    With --level 2 or 3 the GPUs are put to work for seconds or minutes, to measure what they give.
     """
     from gpudoctor.cli.expect import read_expectation
+    from gpudoctor.cli.levels import DEADLINES, active_of
     from gpudoctor.cli.output import one_of
     from gpudoctor.cli.pipeline import PROFILES, Request, open_evidence, open_machine
     from gpudoctor.cli.reporting import report_on, reporting
@@ -44,7 +47,8 @@ def check(
         areas=set(areas) if areas else None,
         profile=one_of("--profile", profile, PROFILES),
         expectation=read_expectation(expect) if expect else None,
-        deadline_seconds=deadline,
+        deadline_seconds=deadline if deadline is not None else DEADLINES[level or 1],
+        active=active_of(level, root),
     )
     machine = None if paths else open_machine(root, request.areas)
 

@@ -26,17 +26,22 @@ def collect(
         typer.Option("--redact", help="Also replace user and host names, addresses and serial numbers by stand-ins."),
     ] = False,
     root: options.Root = None,
-    deadline: options.Deadline = 30.0,
+    level: options.Level = None,
+    deadline: options.OptionalDeadline = None,
 ) -> None:
     """Record what check reads, to be checked elsewhere with --from. Tokens, keys and passwords are left out."""
     from datetime import UTC, datetime
 
-    from gpudoctor.cli.pipeline import Request, gather
+    from gpudoctor.cli.levels import DEADLINES, active_of
+    from gpudoctor.cli.pipeline import Request, gather_actively
     from gpudoctor.errors import GpudoctorError
     from gpudoctor.sources import Recorder, open_live
 
     recorder = Recorder(open_live(root))
-    facts, runs = gather(recorder, Request(deadline_seconds=deadline))
+    request = Request(
+        deadline_seconds=deadline if deadline is not None else DEADLINES[level or 1], active=active_of(level, root)
+    )
+    facts, runs, _ = gather_actively(recorder, request)
     host = (facts.host.hostname if facts.host and not redact else None) or "host"
     time = datetime.fromtimestamp(recorder.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
     path = output or Path(f"gpudoctor-{''.join(c for c in host if c.isalnum() or c in '-_')}-{time}.tar.gz")

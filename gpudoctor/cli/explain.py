@@ -14,7 +14,7 @@ from gpudoctor.cli import options
 if TYPE_CHECKING:
     from gpudoctor.cli.reporting import Reporting
     from gpudoctor.engine.load import RuleSet
-    from gpudoctor.sources import Source
+    from gpudoctor.sources import ActiveSource
 
 _RULE_ID = re.compile(r"[a-z0-9-]+/[a-z0-9-]+")
 _LIKE_A_FILE = re.compile(r"\S*/\S*|\S+\.(?:log|txt|gz|xz|zip|tgz|tar|xml|json|ya?ml|out|err)", re.IGNORECASE)
@@ -75,7 +75,7 @@ def _rule_page(texts: list[str] | None, ruleset: RuleSet, reporting: Reporting) 
     return as_json(rule) if reporting.format == "json" else as_text(rule, width(terminal))
 
 
-def _source(texts: list[str], paths: list[Path], ruleset: RuleSet) -> Source:
+def _source(texts: list[str], paths: list[Path], ruleset: RuleSet) -> ActiveSource:
     from gpudoctor.cli.pipeline import open_evidence
     from gpudoctor.errors import GpudoctorError
     from gpudoctor.sources import open_text
@@ -107,7 +107,7 @@ def _is_path(text: str) -> bool:
         return False
 
 
-def _from_stdin(ruleset: RuleSet) -> Source:
+def _from_stdin(ruleset: RuleSet) -> ActiveSource:
     """A paste as text; what is packed or huge goes through a file, as if it had been given by name."""
     from gpudoctor.errors import GpudoctorError
     from gpudoctor.sources import open_text
@@ -120,7 +120,7 @@ def _from_stdin(ruleset: RuleSet) -> Source:
     return _through_file(data, ruleset)
 
 
-def _through_file(start: bytes, ruleset: RuleSet) -> Source:
+def _through_file(start: bytes, ruleset: RuleSet) -> ActiveSource:
     import shutil
     import tempfile
 

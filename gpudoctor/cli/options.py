@@ -49,4 +49,24 @@ Expect = Annotated[
 Deadline = Annotated[
     float, typer.Option("--deadline", metavar="SECONDS", help="Give up what has not answered by then.")
 ]
+OptionalDeadline = Annotated[
+    float | None,
+    typer.Option(
+        "--deadline",
+        metavar="SECONDS",
+        help="Give up what has not answered by then (30; at level 2 300, at level 3 1800).",
+        show_default=False,
+    ),
+]
+Level = Annotated[
+    int | None,
+    typer.Option(
+        "--level",
+        min=1,
+        max=3,
+        metavar="N",
+        help="1 only looks; 2 also measures each GPU for some seconds; 3 for minutes, with memory test and burn.",
+        show_default=False,
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Every cause with its steps, every probe.")]

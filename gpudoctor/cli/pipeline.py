@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -16,8 +17,9 @@ from gpudoctor.facts import Expectation, Facts
 from gpudoctor.report import ProbeRun, Report, Severity, Tool
 
 if TYPE_CHECKING:
+    from gpudoctor.cli.active import Active, Tested
     from gpudoctor.engine.load import RuleSet
-    from gpudoctor.sources import Source
+    from gpudoctor.sources import ActiveSource
 
 _LONGEST_SECONDS = 86_400.0
 _AHEAD_SECONDS = 12.0  # as the probes that ask the same allow
@@ -31,16 +33,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = "host"
     expectation: Expectation | None = None
     deadline_seconds: float = 30.0
+    active: Active | None = None  # tests that put load on the GPUs
 
 
-def open_evidence(paths: Sequence[Path], rules: RuleSet) -> Source:
+def open_evidence(paths: Sequence[Path], rules: RuleSet) -> ActiveSource:
     """A recording, or files from a ticket. Huge logs are thinned: a line without any message of any rule is left out."""
     from gpudoctor.sources import open_paths
 
     return open_paths(list(paths), rules.literals())
 
 
-def open_machine(root: str | None, areas: set[str] | None = None) -> Source:
+def open_machine(root: str | None, areas: set[str] | None = None) -> ActiveSource:
     """This machine. The slow commands are asked at once, so that they run while the rest is still being loaded."""
     import threading
 
@@ -54,7 +57,7 @@ def open_machine(root: str | None, areas: set[str] | None = None) -> Source:
     return source
 
 
-def gather(source: Source, request: Request) -> tuple[Facts, list[ProbeRun]]:
+def gather(source: ActiveSource, request: Request) -> tuple[Facts, list[ProbeRun]]:
     """Facts of a source and how each probe fared, with progress on a terminal."""
     from gpudoctor.cli.progress import Progress
     from gpudoctor.probes.run import run_probes
@@ -89,14 +92,43 @@ def _check_areas(areas: set[str] | None) -> None:
         raise GpudoctorError(f"no such area: {', '.join(wrong)}", f"areas are {', '.join(sorted(known))}")
 
 
-def examine(source: Source, rules: RuleSet, request: Request) -> Report:
+class Examined(NamedTuple):
+    """A report, and what active tests were done for it."""
+
+    report: Report
+    tested: Tested | None
+
+
+def gather_actively(source: ActiveSource, request: Request) -> tuple[Facts, list[ProbeRun], Tested | None]:
+    """Facts and how each probe fared; then the active tests that were asked for, or that a recording holds."""
+    begun = time.monotonic()
+    facts, runs = gather(source, request)
+    active = request.active
+    if active is None and source.kind == "recording":
+        from gpudoctor.cli.active import recorded
+
+        active = recorded(source, facts)
+    if active is None:
+        return facts, runs, None
+    from gpudoctor.cli.active import tested
+
+    done = tested(source, facts, active, begun=begun, deadline_seconds=request.deadline_seconds)
+    return done.facts, [*runs, done.run], done
+
+
+def examine(source: ActiveSource, rules: RuleSet, request: Request) -> Report:
     """Evidence to report."""
+    return examine_actively(source, rules, request).report
+
+
+def examine_actively(source: ActiveSource, rules: RuleSet, request: Request) -> Examined:
+    """Evidence to report, with what became of active tests."""
     from gpudoctor.engine.diagnose import diagnose
     from gpudoctor.engine.verdict import verdict
 
-    facts, runs = gather(source, request)
+    facts, runs, done = gather_actively(source, request)
     diagnosis = diagnose(rules, facts, source.documents())
-    return Report(
+    report = Report(
         tool=Tool(version=__version__, rules=len(rules.loaded)),
         generated=datetime.fromtimestamp(source.now(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         source=source.name,
@@ -105,7 +137,9 @@ def examine(source: Source, rules: RuleSet, request: Request) -> Report:
         findings=diagnosis.findings,
         probes=runs,
         next_checks=diagnosis.next_checks,
+        bench=facts.bench,
     )
+    return Examined(report, done)
 
 
 def exit_code(report: Report, fail_on: Severity, allow_unknown: bool) -> int:

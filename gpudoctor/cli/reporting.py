@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import typer
 
+from gpudoctor.cli import exit_codes
 from gpudoctor.cli.output import one_of, render_options, severity, write
-from gpudoctor.cli.pipeline import Request, examine, exit_code
+from gpudoctor.cli.pipeline import Request, examine_actively, exit_code
 from gpudoctor.render import FORMATS
 from gpudoctor.report import Severity
 
 if TYPE_CHECKING:
     from gpudoctor.engine.load import RuleSet
-    from gpudoctor.sources import Source
+    from gpudoctor.report import Report
+    from gpudoctor.sources import ActiveSource
 
 
 class Reporting(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,9 +48,14 @@ def reporting(
     )
 
 
-def report_on(source: Source, rules: RuleSet, request: Request, reporting: Reporting) -> NoReturn:
+def report_on(source: ActiveSource, rules: RuleSet, request: Request, reporting: Reporting) -> NoReturn:
     """Examines, writes the report and ends the command."""
-    report = examine(source, rules, request)
+    report, tested = examine_actively(source, rules, request)
+    show(report, reporting, interrupted=tested is not None and tested.interrupted)
+
+
+def show(report: Report, reporting: Reporting, *, interrupted: bool = False) -> NoReturn:
+    """Writes a report and ends the command with its exit code."""
     options = render_options(
         reporting.output,
         verbose=reporting.verbose,
@@ -56,4 +63,6 @@ def report_on(source: Source, rules: RuleSet, request: Request, reporting: Repor
         allow_unknown=reporting.allow_unknown,
     )
     write(FORMATS[reporting.format](report, options), reporting.output)
+    if interrupted:
+        raise typer.Exit(exit_codes.INTERRUPTED)
     raise typer.Exit(exit_code(report, reporting.fail_on, reporting.allow_unknown))

@@ -58,6 +58,11 @@ EACH: dict[str, Items] = {
     "slurm_node": Items("slurm.nodes", _named("slurm node")),
     "port": Items("network.rdma_ports", lambda item: f"port {item.device}"),
     "nccl_test": Items("nccl.tests", lambda item: "node"),
+    "bench_run": Items("bench.runs", lambda item: "node"),
+    "bench_figure": Items("bench.figures", _bdf),
+    "bench_fault": Items("bench.faults", _bdf),
+    "bench_counter": Items("bench.counters", _bdf),
+    "bench_throttle": Items("bench.throttling", _bdf),
 }
 
 

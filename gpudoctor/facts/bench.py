@@ -30,12 +30,16 @@ class BenchFigure(Fact, frozen=True, kw_only=True):
     bdf: str | None = None  # the GPU; None: the whole node
     peer_bdf: str | None = None  # p2p: the other GPU
     gpu_name: str | None = None
-    path: str | None = None  # nvlink, pcie, ... where the worker knows what the bytes went over
+    path: str | None = None  # nvlink, pcie, host (through host memory), where the worker knows it
+    path_expected: str | None = None  # nvlink, where every pair of GPUs of this model is joined by it
+    suspect_bdf: str | None = None  # of a low pair: the GPU that has more low pairs
     value: float
     unit: str  # GB/s (10^9 bytes), TFLOPS, us
     size_bytes: int | None = None
     spread: float | None = None  # (largest - smallest) / median of the repeats
     mig: str | None = None  # UUID of the MIG slice
+    gpu_index: int | None = None  # nvidia-smi's
+    peer_index: int | None = None
     metric_words: str | None = None  # the figure for people: "copies from pinned host memory"
     expected: float | None = None  # what this hardware should give, same unit
     ratio: float | None = None  # value / expected
@@ -66,6 +70,8 @@ class BenchFault(Fact, frozen=True, kw_only=True):
     got: str | None = None
     bits: list[int] | None = None  # bits that differed in any wrong word
     text: str | None = None  # one line for people
+    gpu_index: int | None = None
+    ecc_mode: bool | None = None  # of the GPU
 
 
 class CounterChange(Fact, frozen=True, kw_only=True):
