@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.testbed import dkms_module
 from tests.testbed.nvml import FakeNvml
+from tests.testbed.pci_tree import Device, PciTree
 from tests.testbed.scenario_file import Scenario
 from tests.testbed.smi import GenuineSmi
 
@@ -140,3 +142,23 @@ def test_the_genuine_nvidia_smi_without_a_driver() -> None:
     report, exit_code = gpudoctor("check")
     assert "pci/no-gpu" in rules_of(report["findings"])
     assert exit_code == 1
+
+
+@pytest.mark.real("dkms", "kernel-headers", "nvidia-smi", "root")
+def test_a_card_on_the_bus_whose_module_dkms_built_for_another_kernel(tmp_path: Path) -> None:
+    machine = dkms_module.host(tmp_path / "host")
+    tree = PciTree(tmp_path / "sys")
+    tree.add(Device("0000:3b:00.0", 0x20B2, driver=None))
+    for step in (machine.add, machine.build, machine.install):
+        step("535.183.01")
+    machine.add_kernel("6.8.0-51-generic")
+    bus: dict[str | Path, str | Path] = {tree.sys / "bus/pci": "/sys/bus/pci", tree.sys / "devices": "/sys/devices"}
+    words = (sys.executable, "-m", "gpudoctor", "check", "--format", "json")
+    report = json.loads(machine.run(*words, release="6.8.0-51-generic", binds=bus).stdout)
+    root = report["findings"][0]
+    # The new kernel has no headers either, so that is the root; the module that is not loaded is its consequence.
+    assert root["rule"] == "driver/kernel-headers-missing"
+    assert "driver/module-not-loaded" in rules_of([root])
+    assert any("6.8.0-51-generic" in (step["run"] or "") for step in root["causes"][0]["steps"])
+    entry = f"nvidia/535.183.01, {machine.kernel}, x86_64: installed"
+    assert ("dkms status", entry) in {(proof["source"], proof["text"]) for proof in root["evidence"]}

@@ -49,6 +49,7 @@ def probe(source: Source) -> Host | None:
 
 
 def _kernel(source: Source, found: Collected) -> None:
+    found.set("hostname", read_text(source, "/proc/sys/kernel/hostname") or None)
     for request in (requests.UNAME_A, requests.UNAME_R):
         answer = source.run(*request)
         uname = names.parse_uname(answer.stdout) if said(answer) else names.Uname(None, None, None)
@@ -66,7 +67,6 @@ def _kernel(source: Source, found: Collected) -> None:
     if release.status is Status.OK and release.text.strip():
         found.set("kernel_release", release.text.strip(), quote(release, 0))
     _kernel_from_log(source, found)
-    found.set("hostname", read_text(source, "/proc/sys/kernel/hostname") or None)
     found.set("arch", names.arch_in_release(found.get("kernel_release") or ""))
 
 

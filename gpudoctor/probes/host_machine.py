@@ -110,6 +110,10 @@ def _collect_from_hypervisor(source: Source, found: Collected) -> None:
     if clock in guests:
         path = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
         found.set("virtualization", guests[clock], Evidence(source=path, text=clock))
+    flags = read_text(source, "/proc/cpuinfo") if found.get("virtualization") is None else None
+    if flags and re.search(r"(?m)^flags\s*:.*\bhypervisor\b", flags):
+        # systemd's word for a virtual machine of a kind that it does not know
+        found.set("virtualization", "vm-other", Evidence(source="/proc/cpuinfo", text="flags: hypervisor"))
     told = source.run(*requests.DETECT_VIRT) if source.kind not in ("live", "recording") else None
     if told is not None and said(told):
         word = told.stdout.strip().split("\n", 1)[0].strip()

@@ -22,12 +22,17 @@ def normal_bdf(text: str | None) -> str | None:
 
 
 def same_gpu(a: Gpu, b: Gpu) -> bool:
-    """Whether two entries are the same GPU: by address, else by UUID, else by index."""
+    """Whether two entries are the same GPU: by address, else by UUID, else by index.
+
+    A line that tells none of them (a query for name and memory) is the first GPU of that name.
+    """
     a_bdf, b_bdf = normal_bdf(a.bdf), normal_bdf(b.bdf)
     if a_bdf and b_bdf:
         return a_bdf == b_bdf
     if a.uuid and b.uuid:
         return a.uuid == b.uuid
+    if (a_bdf, a.uuid, a.index) == (None, None, None) or (b_bdf, b.uuid, b.index) == (None, None, None):
+        return a.name is None or b.name is None or a.name == b.name
     return a.index == b.index
 
 

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from gpudoctor.facts import Document
 from gpudoctor.sources import process, requests, rooted
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, StatAnswer, Status
@@ -21,6 +23,7 @@ LIST_LIMIT = 100_000
 # Reading these runs code of the driver, which may be wedged: they are read by a child that can be given up.
 _MAY_HANG = ("/proc/driver/nvidia/", "/proc/driver/nvidia-")
 _READ_TIMEOUT_SECONDS = 3.0
+_HOSTNAME = "/proc/sys/kernel/hostname"
 # Programs that ordinary users lack on their PATH (Debian's sbin), that WSL and container images keep elsewhere, and snaps.
 _MORE_PATH = (
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -60,6 +63,9 @@ class LiveSource:
         return answer
 
     def _read(self, path: str) -> FileAnswer:
+        if self.root is not None and path == _HOSTNAME:
+            # The kernel tells every reader the name of its own namespace: a container's, below a host's /proc too.
+            return msgspec.structs.replace(self._read("/etc/hostname"), path=path)
         real = rooted.real_path(self.root, path)
         # Opening a device or FIFO can block or do something, so look first. O_NONBLOCK covers a change in between.
         if not stat.S_ISREG(os.stat(real).st_mode):

@@ -217,6 +217,16 @@ def test_what_machine_dmi_tells(dmi, virtualization, cloud):
     assert host_machine.machine_of(host_machine.Dmi(*dmi)) == (virtualization, cloud)
 
 
+@pytest.mark.parametrize(
+    ("flags", "virtualization"),
+    [("fpu vme hypervisor lahf_lm", "vm-other"), ("fpu vme hypervisors_are_not_one", None), ("", None)],
+)
+def test_a_virtual_machine_without_dmi_is_told_by_its_processor(flags, virtualization):
+    facts = host.probe(machine({"/proc/version": "Linux version 6.8.0\n", "/proc/cpuinfo": f"flags\t\t: {flags}\n"}))
+    assert facts is not None
+    assert facts.virtualization == virtualization
+
+
 def test_compilers_that_a_build_compared():
     text = "warning: the compiler differs from the one used to build the kernel\n  The kernel was built by: x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0\n  You are using:           cc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0\n"
     assert host_hints.parse_compilers(text)[::2] == ("12.3.0", "11.4.0")
@@ -304,9 +314,13 @@ def test_nothing_known_is_nothing_claimed():
 def test_below_a_root_the_files_of_the_host_are_read(tmp_path):
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/os-release").write_text(ROCKY)
+    (tmp_path / "etc/hostname").write_text("node17\n")
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/hostname").write_text("the-pods-own-name\n")
     facts = host.probe(open_live(str(tmp_path)))
     assert facts is not None
     assert (facts.os_id, facts.os_version, facts.package_manager) == ("rocky", "9.4", "dnf")
+    assert facts.hostname == "node17"
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpudoctor.facts import Gpu
+from gpudoctor.probes.run import run_probes
 from gpudoctor.probes.smi_report import SmiReport, parse_q_report, parse_xml_report
 from gpudoctor.probes.smi_table import parse_table
+from gpudoctor.sources import open_text
 from tests.probes.smi_samples import Q_346, Q_570, TABLE_304, TABLE_470, TABLE_610, XML_590
 
 
@@ -233,3 +235,11 @@ def test_xml_after_other_lines_and_with_a_declared_encoding() -> None:
     line = gpu.evidence["temperature_c"].line
     assert line is not None
     assert text.split("\n")[line - 1].strip() == "<gpu_temp>40 C</gpu_temp>"
+
+
+def test_a_query_that_names_no_gpu_is_about_the_ones_that_another_output_shows() -> None:
+    rows = "name, power.draw [W]\nNVIDIA A100-SXM4-80GB, 61.20 W\nNVIDIA A100-SXM4-80GB, 75.00 W\n"
+    listed = "".join(f"GPU {n}: NVIDIA A100-SXM4-80GB (UUID: GPU-{n}00-aaaa)\n" for n in range(2))
+    text = f"$ nvidia-smi -L\n{listed}$ nvidia-smi --query-gpu=name,power.draw --format=csv\n{rows}"
+    facts, _ = run_probes(open_text(text))
+    assert [(gpu.index, gpu.power_w) for gpu in facts.gpus or []] == [(0, 61.2), (1, 75.0)]

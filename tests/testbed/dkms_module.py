@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,10 +38,12 @@ class DkmsHost:
     root: Path
     kernel: str
 
-    def run(self, *argv: str, release: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs a program that sees this host's folders, on kernel `release` (default: `kernel`)."""
+    def run(
+        self, *argv: str, release: str | None = None, binds: Mapping[str | Path, str | Path] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program that sees this host's folders, and those of `binds`, on kernel `release` (default: `kernel`)."""
         running = uname_shim.environment(release or self.kernel)
-        return namespace.run(argv, self._binds(), env=running, timeout=120)
+        return namespace.run(argv, {**self._binds(), **(binds or {})}, env=running, timeout=120)
 
     def _binds(self) -> dict[str | Path, str | Path]:
         """The real headers first, into the folder that then becomes /usr/src."""
