@@ -19,7 +19,7 @@ from gpudoctor.workers.bench_lines import Device, Error, Fault, Figure, say
 from gpudoctor.workers.bench_main import Stopped, Work, main_of
 from gpudoctor.workers.cuda_errors import WorkerError
 from gpudoctor.workers.nccl_group import STEP_PATIENCE_S, Group
-from gpudoctor.workers.nccl_library import Log, load, version_of, version_text, with_last_words
+from gpudoctor.workers.nccl_library import Log, load, loopback_in, version_of, version_text, with_last_words
 from gpudoctor.workers.nccl_programs import run_installed
 from gpudoctor.workers.ranks import RankError, Ranks, ranks_of
 from gpudoctor.workers.team import Leader, Member, Message, failed, gather, join
@@ -97,7 +97,9 @@ class _Test:
         size = min(sizes)
         if size < min(nccl_plan.SIZES[-1], self.work.arguments.max_bytes):
             self.work.note("shrunk", f"{size >> 20} MiB at most: not enough free memory for more", value=size / 2**20)
+        self.watch.begin("starting NCCL", SETUP_PATIENCE_S)
         unique_id = to_bytes(nccl.get_unique_id())
+        check_address(unique_id, leader.others)
         orders: list[Message] = [
             {
                 "id": base64.b64encode(unique_id).decode(),
@@ -236,6 +238,18 @@ def check_versions(mine: int, others: list[Message]) -> None:
                 "all ranks need the same version"
             )
             raise WorkerError(Error(api="nccl", message=words, name="VersionMismatch", where="comparing versions"))
+
+
+def check_address(unique_id: bytes, others: list[Message]) -> None:
+    """Raises WorkerError when ranks of other hosts are to meet at an address that only this host reaches."""
+    address = loopback_in(unique_id)
+    far = [hello for hello in others if hello.get("host") != socket.gethostname()]
+    if address is None or not far:
+        return
+    setting = os.environ.get("NCCL_SOCKET_IFNAME")
+    why = f"NCCL_SOCKET_IFNAME is {setting!r}" if setting else "it found no other network interface"
+    words = f"Bootstrap: NCCL waits for {len(far)} ranks of other hosts at {address}, which they cannot reach: {why}"
+    raise WorkerError(Error(api="nccl", message=words, name="LoopbackOnly", where="starting NCCL"))
 
 
 def to_bytes(unique_id: Any) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import socket
 import sys
 import warnings
 from typing import Any
@@ -92,6 +93,19 @@ def version_of(cuda: Cuda) -> str | None:
         return version_text(load(cuda)[1])
     except Exception:
         return None
+
+
+def loopback_in(unique_id: bytes) -> str | None:
+    """The loopback address at which NCCL waits for the other ranks, when it is one: other hosts cannot reach it.
+
+    The id begins with a random number of 8 bytes and the address as the C library keeps it (bootstrap.h, ncclSocket).
+    """
+    family = int.from_bytes(unique_id[8:10], "little")
+    if family == socket.AF_INET and unique_id[12] == 127:
+        return socket.inet_ntop(socket.AF_INET, unique_id[12:16])
+    if family == socket.AF_INET6 and unique_id[16:32] == bytes(15) + b"\1":
+        return "::1"
+    return None
 
 
 def with_last_words(error: BaseException, where: str, log: Log, device: int | None = None) -> Error:
