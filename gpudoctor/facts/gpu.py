@@ -22,6 +22,8 @@ class NvLink(Fact, frozen=True, kw_only=True):
     crc_errors: int | None = None
     replay_errors: int | None = None
     recovery_errors: int | None = None
+    effective_ber: float | None = None  # NVLink 5: bit error rate that error correction leaves over
+    symbol_ber: float | None = None  # NVLink 5: before the last correction
 
 
 class Gpu(Fact, frozen=True, kw_only=True):
@@ -102,6 +104,10 @@ class Gpu(Fact, frozen=True, kw_only=True):
     fabric_status: str | None = None  # success or the error's words
     fabric_health: str | None = None
     inforom_corrupted: bool | None = None
+    inforom_image: str | None = None  # version of the InfoROM image, "G500.0202.00.02"
+    memory_unrepairable: bool | None = None  # the driver has given up on repairing the memory
+    channel_repair_pending: bool | None = None  # a memory channel is repaired at the next reset
+    tpc_repair_pending: bool | None = None  # a compute unit (TPC) is replaced at the next reset
     display_active: bool | None = None
     virtualization_mode: str | None = None  # none, passthrough, vgpu, host_vgpu
     addressing_mode: str | None = None

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gpudoctor.facts import Gpu
+from gpudoctor.facts import Gpu, NvLink
 from gpudoctor.sources.lazy import Lazy
 
 _BDF = Lazy(r"(?i)^(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?$")
@@ -52,6 +52,8 @@ def merge_gpu_lists(first: list[Gpu], second: list[Gpu]) -> list[Gpu]:
 def _completed(gpu: Gpu, other: Gpu) -> Gpu:
     taken: dict[str, Any] = {}
     evidence = dict(gpu.evidence)
+    if gpu.nvlinks and other.nvlinks:
+        taken["nvlinks"] = _links_of_both(gpu.nvlinks, other.nvlinks)
     for name in gpu.__struct_fields__:
         value = getattr(other, name)
         if name in ("evidence", "errors", "index") or value is None or getattr(gpu, name) is not None:
@@ -62,3 +64,18 @@ def _completed(gpu: Gpu, other: Gpu) -> Gpu:
     if "" in other.evidence:
         evidence.setdefault("", other.evidence[""])
     return msgspec.structs.replace(gpu, **taken, errors={**other.errors, **gpu.errors}, evidence=evidence)
+
+
+def _links_of_both(first: list[NvLink], second: list[NvLink]) -> list[NvLink]:
+    """States and counters of a link come from different commands."""
+    others = {link.link: link for link in second}
+    merged = []
+    for link in first:
+        other = others.pop(link.link, None)
+        if other is not None:
+            names = [n for n in link.__struct_fields__ if n != "evidence" and getattr(link, n) is None]
+            added = {name: getattr(other, name) for name in names}
+            quoted = {name: other.evidence[""] for name in names if added[name] is not None and "" in other.evidence}
+            link = msgspec.structs.replace(link, **added, evidence={**quoted, **link.evidence})
+        merged.append(link)
+    return [*merged, *others.values()]

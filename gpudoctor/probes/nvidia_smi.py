@@ -29,6 +29,7 @@ from gpudoctor.sources.requests import (
     NVIDIA_SMI,
     NVIDIA_SMI_L,
     NVIDIA_SMI_NVLINK,
+    NVIDIA_SMI_NVLINK_ERRORS,
     NVIDIA_SMI_Q,
     NVIDIA_SMI_QUERY_GPU,
     NVIDIA_SMI_XML,
@@ -39,7 +40,15 @@ NAME = "nvidia_smi"
 GROUP = "gpus"
 TIMEOUT_SECONDS = 12.0
 # From the richest to the poorest: of two that know a field the earlier holds.
-_REQUESTS = (NVIDIA_SMI_XML, NVIDIA_SMI_Q, NVIDIA_SMI_QUERY_GPU, NVIDIA_SMI, NVIDIA_SMI_L, NVIDIA_SMI_NVLINK)
+_REQUESTS = (
+    NVIDIA_SMI_XML,
+    NVIDIA_SMI_Q,
+    NVIDIA_SMI_QUERY_GPU,
+    NVIDIA_SMI,
+    NVIDIA_SMI_L,
+    NVIDIA_SMI_NVLINK,
+    NVIDIA_SMI_NVLINK_ERRORS,
+)
 
 
 def probe(source: Source) -> Facts | None:

@@ -4,6 +4,7 @@
              Link 0: 53.125 GB/s
              Link 1: <inactive>
              Link 0: Replay Errors: 0
+             Link 0: Effective BER: 15e-255
 
 A GPU without links is listed without any, or not at all.
 """
@@ -19,7 +20,14 @@ SOURCE = "nvidia-smi nvlink -s"
 _GPU = Lazy(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>GPU-[^)]*)\))?\s*$")
 _LINK = Lazy(r"^\s*Link (?P<link>\d+):\s*(?P<what>.*?)\s*$")
 _SPEED = Lazy(r"^(?P<speed>\d+(?:\.\d+)?)\s*GB/s$")
-_COUNTERS = {"replay errors": "replay_errors", "recovery errors": "recovery_errors", "crc errors": "crc_errors"}
+_COUNTERS = {
+    "replay errors": "replay_errors",
+    "recovery errors": "recovery_errors",
+    "crc errors": "crc_errors",
+    "total link recovery events": "recovery_errors",  # NVLink 5
+}
+_RATES = {"effective ber": "effective_ber", "symbol ber": "symbol_ber"}
+_RATE = Lazy(r"\d+(?:\.\d+)?(?:[eE]-?\d+)?")
 
 
 def parse_nvlink(text: str, source: str = SOURCE) -> list[Gpu] | None:
@@ -68,6 +76,9 @@ def _add(link: dict[str, Any], what: str, number: int, line: str) -> None:
             name = _COUNTERS.get(label.strip().lower())
             if name and count.strip().isdigit():
                 link[name] = int(count.strip())
+            rate = _RATES.get(label.strip().lower())
+            if rate and (match := _RATE.fullmatch(count.strip())):
+                link[rate] = float(match[0])
 
 
 def _link(source: str, index: int, link: dict[str, Any]) -> NvLink:

@@ -24,6 +24,7 @@ FIELDS: tuple[Field, ...] = (
     Field("device_id", values.device_id, ("pci/pci_device_id", "pci/device id")),
     Field("minor", values.number, ("minor_number", "minor number")),
     Field("vbios", values.identifier, ("vbios_version", "vbios version")),
+    Field("inforom_image", values.identifier, ("inforom_version/img_version", "inforom version/image version")),
     Field("board_part_number", values.text, ("board_part_number", "board part number")),
     Field("architecture", values.architecture, ("product_architecture", "product architecture")),
     Field(
@@ -157,6 +158,9 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field("remapped_rows_pending", values.flag, ("remapped_rows/remapped_row_pending", "remapped rows/pending")),
     Field("remapped_rows_failure", values.flag, ("remapped_rows/remapped_row_failure", "remapping failure occurred")),
+    Field("memory_unrepairable", values.flag, ("ecc_errors/unrepairable_memory", "unrepairable memory")),
+    Field("channel_repair_pending", values.flag, ("ecc_errors/channel_repair_pending", "channel repair pending")),
+    Field("tpc_repair_pending", values.flag, ("ecc_errors/tpc_repair_pending", "tpc repair pending")),
     Field("remap_banks_max", values.number, ("row_remapper_histogram_max", "bank remap availability histogram/max")),
     Field(
         "remap_banks_high", values.number, ("row_remapper_histogram_high", "bank remap availability histogram/high")

@@ -103,6 +103,27 @@ def sram_threshold(nvml: Library, handle: Any) -> tuple[Any, ...]:
     return (status.exceeded,)
 
 
+class _Repairs(ctypes.Structure):
+    """nvmlRepairStatus_v1_t."""
+
+    _fields_ = (("version", ctypes.c_uint), ("channel", ctypes.c_uint), ("tpc", ctypes.c_uint))
+
+
+def repairs(nvml: Library, handle: Any) -> tuple[Any, ...]:
+    """Whether a repair of a memory channel and of a compute unit waits for a reset."""
+    status = _Repairs(version=ctypes.sizeof(_Repairs) | 1 << 24)
+    nvml.call("nvmlDeviceGetRepairStatus", handle, ctypes.byref(status))
+    return status.channel, status.tpc
+
+
+_unrepairable = _versioned("nvmlDeviceGetUnrepairableMemoryFlag_v1")
+
+
+def unrepairable(nvml: Library, handle: Any) -> tuple[Any, ...]:
+    """nvmlUnrepairableMemoryStatus_v1_t: whether the memory cannot be repaired any more."""
+    return (_unrepairable(nvml, handle),)
+
+
 def histogram(nvml: Library, handle: Any) -> tuple[Any, ...]:
     banks = (ctypes.c_uint * 5)()
     nvml.call("nvmlDeviceGetRowRemapperHistogram", handle, banks)
@@ -161,7 +182,29 @@ def nvlinks(nvml: Library, handle: Any) -> tuple[Any, ...]:
                 )
             except NvmlCode:
                 break  # newer links count otherwise
+    _add_bit_errors(nvml, handle, links)
     return (links,)
+
+
+_BIT_ERROR_FIELDS = (("effective_ber", 220), ("symbol_ber", 222))  # NVML_FI_DEV_NVLINK_COUNT_*
+
+
+def _add_bit_errors(nvml: Library, handle: Any, links: list[dict[str, Any]]) -> None:
+    """Bit error rates of NVLink 5; earlier links have none."""
+    wanted = [(field, link["link"]) for link in links if link["active"] for _, field in _BIT_ERROR_FIELDS]
+    names = [(link, name) for link in links if link["active"] for name, _ in _BIT_ERROR_FIELDS]
+    try:
+        answers = nvml.fields(handle, wanted) if wanted else []
+    except NvmlCode:
+        return
+    for (link, name), (code, value) in zip(names, answers, strict=True):
+        if code == 0:
+            link[name] = bit_error_rate(int(value))
+
+
+def bit_error_rate(raw: int) -> float:
+    """NVML's packed rate: the mantissa in bits 8 to 11, the negative power of ten in bits 0 to 7."""
+    return float(f"{raw >> 8 & 0xF}e-{raw & 0xFF}")
 
 
 def _link_speeds(nvml: Library, handle: Any, links: list[dict[str, Any]]) -> list[tuple[int, float | int]]:

@@ -109,6 +109,7 @@ READINGS: tuple[tuple[tuple[str, ...], Reader], ...] = (
     (("serial",), _text("nvmlDeviceGetSerial")),
     (("minor",), _number("nvmlDeviceGetMinorNumber")),
     (("vbios",), _text("nvmlDeviceGetVbiosVersion")),
+    (("inforom_image",), _text("nvmlDeviceGetInforomImageVersion")),
     (("board_part_number",), _text("nvmlDeviceGetBoardPartNumber")),
     (("architecture",), _architecture),
     (("compute_capability",), _compute_capability),
@@ -155,6 +156,8 @@ READINGS: tuple[tuple[tuple[str, ...], Reader], ...] = (
         ),
         lambda nvml, handle: nvml.numbers("nvmlDeviceGetRemappedRows", handle, count=4),
     ),
+    (("channel_repair_pending", "tpc_repair_pending"), compound.repairs),
+    (("memory_unrepairable",), compound.unrepairable),
     (
         ("remap_banks_max", "remap_banks_high", "remap_banks_partial", "remap_banks_low", "remap_banks_none"),
         compound.histogram,

@@ -26,6 +26,12 @@ _DATE = Lazy(r"^[ \t]*[A-Z][a-z]{2}[ ]+[A-Z][a-z]{2}[ ]+\d+[ ]+\d\d:\d\d:\d\d")
 _LIST = Lazy(r"^[ \t]*GPU \d+: .+\(UUID: (?:GPU|MIG)-", re.MULTILINE)
 _LIST_LINE = Lazy(r"^[ \t]*(?:GPU \d+: .+\(UUID: |MIG \S+[ \t]+Device[ \t]+\d+:)")
 _LINK = Lazy(r"^[ \t]*(?:Link \d+: (?:[\d.]+ GB/s|<inactive>)|GPU \d+: .+\(UUID: )")
+_LINK_COUNT = Lazy(
+    r"^[ \t]*(?:Link \d+: [A-Z][\w \-]*(?:Errors|BER|events)(?: - \d+)?: [\d.eE+-]+|GPU \d+: .+\(UUID: )"
+)
+_LINK_COUNTED = Lazy(
+    r"^[ \t]*Link \d+: (?:(?:Replay|Recovery|CRC|Symbol|Effective) Errors|Effective BER): [\d.]", re.MULTILINE
+)
 _LINK_STATE = Lazy(r"^[ \t]*Link \d+: (?:[\d.]+ GB/s|<inactive>)", re.MULTILINE)
 _TOPO = Lazy(
     r"^[ \t]*(?:GPU\d+[ \t]+)+(?:(?:NIC|mlx5_|GPU|nic)\S*[ \t]+)*.*\bCPU Affinity|^[ \t]*GPU0[ \t]+(?:X|NV\d|SYS|NODE|PHB|PXB|PIX)\b",
@@ -147,13 +153,14 @@ def _table(text: str) -> Found:
 
 
 def _listing(text: str) -> Found:
-    if _LINK_STATE.search(text):
+    if _LINK_STATE.search(text) or _LINK_COUNTED.search(text):
         return {}
     return _lines(text, _LIST, _LIST_LINE, known.NVIDIA_SMI_L)
 
 
 def _nvlink(text: str) -> Found:
-    return _lines(text, _LINK_STATE, _LINK, known.NVIDIA_SMI_NVLINK)
+    states = _lines(text, _LINK_STATE, _LINK, known.NVIDIA_SMI_NVLINK)
+    return states | _lines(text, _LINK_COUNTED, _LINK_COUNT, known.NVIDIA_SMI_NVLINK_ERRORS)
 
 
 def _topology(text: str) -> Found:

@@ -38,6 +38,8 @@ def _nvidia_smi(args: Argv) -> Meaning | None:
         return Meaning((known.NVIDIA_SMI_TOPO,))
     if args[0] == "nvlink" and any(a in ("-s", "--status") for a in args):
         return Meaning((known.NVIDIA_SMI_NVLINK,), partial="-i" in args)
+    if args[0] == "nvlink" and any(a in ("-e", "--errorcounters") for a in args):
+        return Meaning((known.NVIDIA_SMI_NVLINK_ERRORS,), partial="-i" in args)
     short = "".join(a[1:] for a in args if re.fullmatch(r"-[qxau]+", a))
     if "q" in short or "--query" in args:
         if "u" in short:
@@ -246,6 +248,10 @@ _PROGRAMS: dict[str, Callable[[Argv], Meaning | None]] = {
     "systemctl": _systemctl,
     "service": lambda args: Meaning(((*known.SYSTEMCTL_STATUS, args[0]),)) if args[1:] == ("status",) else None,
     "systemd-detect-virt": _exact(known.DETECT_VIRT, ""),
+    "ipmitool": lambda args: Meaning((known.IPMI_EVENTS,), partial=True) if "sel" in args and ("list" in args or "elist" in args) else None,
+    "chronyc": lambda args: Meaning((known.CHRONY,)) if "tracking" in args else None,
+    "timedatectl": _exact(known.TIMEDATECTL, "", "status"),
+    "ps": lambda args: Meaning((known.PROCESSES,)) if args[:1] in (("aux",), ("-aux",), ("auxf",), ("auxww",), ("faux",)) else None,
     "docker": lambda args: {("info",): Meaning((known.DOCKER_INFO,)), ("system", "info"): Meaning((known.DOCKER_INFO,)), ("version",): Meaning((known.DOCKER_VERSION,)), ("--version",): Meaning((known.DOCKER_VERSION,)), ("-v",): Meaning((known.DOCKER_VERSION,))}.get(args),
     "podman": _exact(known.PODMAN_INFO, "info"),
     "nvidia-ctk": lambda args: {("--version",): Meaning((known.NVIDIA_CTK_VERSION,)), ("cdi", "list"): Meaning((known.NVIDIA_CTK_CDI_LIST,))}.get(args),
