@@ -144,7 +144,7 @@ def take_memory(cuda: Cuda, stack: ExitStack, wanted: int, largest: int = CHUNK)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            size //= 2
+            size = size // 2 // MIB * MIB
             if size < SMALLEST_CHUNK:
                 break
             continue

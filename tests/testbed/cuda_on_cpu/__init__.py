@@ -43,7 +43,8 @@ class CpuKernels:
     def launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
         values = (ctypes.c_uint64 * 12)(*(_number(argument) for argument in arguments))
         kernel = ctypes.cast(getattr(self._library, name), ctypes.c_void_p)
-        self._library.shim_launch(kernel, ctypes.c_uint(blocks), ctypes.c_uint(threads), values)
+        together = ctypes.c_uint(_compiler().together(self._library._name, name))
+        self._library.shim_launch(kernel, ctypes.c_uint(blocks), ctypes.c_uint(threads), together, values)
 
 
 def _number(argument: Any) -> int:

@@ -1,5 +1,6 @@
-/* Lets g++ compile a .cu file of this project as C++20 and run its kernels on the CPU: one std::thread per CUDA thread of
- * a block, which goes through all blocks, and std::barrier for __syncthreads. What the kernels use is here, and no more. */
+/* Lets g++ compile a .cu file of this project as C++20 and run its kernels on the CPU. A kernel with barriers gets one
+ * std::thread per CUDA thread of a block and goes through the blocks one after another; others are shared among four
+ * threads. What the kernels use is here, and no more. */
 #pragma once
 #include <barrier>
 #include <cstdint>
@@ -11,7 +12,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
-/* Blocks whose threads wait for each other run one after another, so one copy serves them all. */
+/* Blocks of a kernel with barriers run one after another, so one copy serves them all. */
 #define __shared__ static
 
 struct Index {
@@ -20,12 +21,7 @@ struct Index {
 inline thread_local Index threadIdx, blockIdx, blockDim, gridDim;
 inline std::barrier<> *block_barrier;
 
-inline thread_local bool in_step; /* whether the block's threads wait for each other at all */
-
-inline void __syncthreads() {
-    in_step = true;
-    block_barrier->arrive_and_wait();
-}
+inline void __syncthreads() { block_barrier->arrive_and_wait(); }
 
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
@@ -73,20 +69,24 @@ T atomicMin(T *at, T value) {
 using Kernel = void (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                         uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
-extern "C" __attribute__((visibility("default"))) void shim_launch(Kernel kernel, unsigned blocks, unsigned threads, const uint64_t *a) {
-    std::barrier<> barrier(threads);
+/* `together`: the kernel has barriers, so each CUDA thread needs a thread of its own; else a few run them all. */
+extern "C" __attribute__((visibility("default"))) void shim_launch(Kernel kernel, unsigned blocks, unsigned threads, unsigned together, const uint64_t *a) {
+    const unsigned workers = together || threads < 4 ? threads : 4;
+    std::barrier<> barrier(workers);
     block_barrier = &barrier;
-    auto run = [=, &barrier](unsigned thread) {
-        threadIdx = {thread, 0, 0};
+    auto run = [=, &barrier](unsigned worker) {
         blockDim = {threads, 1, 1};
         gridDim = {blocks, 1, 1};
         for (unsigned block = 0; block < blocks; block++) {
             blockIdx = {block, 0, 0};
-            kernel(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
-            if (in_step) barrier.arrive_and_wait(); /* shared memory is the next block's from here on */
+            for (unsigned thread = worker; thread < threads; thread += workers) {
+                threadIdx = {thread, 0, 0};
+                kernel(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
+            }
+            if (together) barrier.arrive_and_wait(); /* shared memory is the next block's from here on */
         }
     };
     std::vector<std::thread> all;
-    for (unsigned thread = 0; thread < threads; thread++) all.emplace_back(run, thread);
+    for (unsigned worker = 0; worker < workers; worker++) all.emplace_back(run, worker);
     for (auto &one : all) one.join();
 }

@@ -1,5 +1,7 @@
 import time
 
+from cupy_backends.cuda.api import runtime as _runtime
+
 from cupy.cuda import function as function
 
 
@@ -11,6 +13,7 @@ class Event:
         self.seconds = time.perf_counter()
 
     def synchronize(self):
+        _runtime.check("eventSynchronize")
         assert self.seconds is not None
 
 

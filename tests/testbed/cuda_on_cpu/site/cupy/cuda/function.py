@@ -2,12 +2,14 @@ import ctypes
 import time
 
 from cupy_backends.cuda.api import runtime
+from cupy_backends.cuda.libs import nvrtc
 
 
 class Function:
     def __init__(self, library, name):
         self.address = ctypes.cast(getattr(library, name), ctypes.c_void_p)
         self.launch = library.shim_launch
+        self.together = nvrtc.together(library._name, name)
 
     def __call__(self, grid, block, args, shared_mem=0, stream=None, enable_cooperative_groups=False):
         assert (len(grid), len(block), shared_mem) == (1, 1, 0)
@@ -15,8 +17,12 @@ class Function:
         assert 0 < block[0] <= 1024
         assert all(type(argument) is int for argument in args)
         values = (ctypes.c_uint64 * 12)(*(argument & (2**64 - 1) for argument in args))
-        self.launch(self.address, ctypes.c_uint(grid[0]), ctypes.c_uint(block[0]), values)
+        runtime.check("launchKernel")
+        self.launch(
+            self.address, ctypes.c_uint(grid[0]), ctypes.c_uint(block[0]), ctypes.c_uint(self.together), values
+        )
         time.sleep(runtime.SCENARIO.get("slow_ms", 0) / 1000)
+        runtime.launches += 1
         runtime.apply_faults()
 
 

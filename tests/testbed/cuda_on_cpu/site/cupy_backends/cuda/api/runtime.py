@@ -29,8 +29,13 @@ _base = ctypes.addressof(ctypes.c_char.from_buffer(_arena))
 _taken = {}
 
 
+launches = 0
+
+
 def check(function):
     code = SCENARIO.get("fail", {}).get(function)
+    if launches >= SCENARIO.get("dies_after_launches", 1 << 60):
+        code = 214
     if code:
         raise CUDARuntimeError(code)
 
@@ -54,7 +59,7 @@ def getDeviceProperties(device):
         "name": name.encode(),
         "major": int(major),
         "minor": int(minor),
-        "multiProcessorCount": 2,
+        "multiProcessorCount": 1,
         "l2CacheSize": SCENARIO.get("l2_bytes", 65536),
         "totalGlobalMem": MEMORY,
     }
@@ -102,11 +107,13 @@ def free(pointer):
 
 
 def memset(pointer, value, size):
+    check("memset")
     ctypes.memset(pointer, value, size)
     apply_faults()
 
 
 def memcpy(dst, src, size, kind):
+    check("memcpy")
     ctypes.memmove(dst, src, size)
     if kind in (memcpyHostToDevice, memcpyDeviceToDevice):
         apply_faults()

@@ -1,5 +1,6 @@
 import hashlib
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -57,8 +58,20 @@ def compileProgram(program, options):
             if done.returncode:
                 entry["log"] = done.stderr
                 raise NVRTCError(6)
+            library.with_suffix(".together").write_text("\n".join(with_barriers(entry["source"])))
             made.replace(library)
     entry["output"] = str(library).encode()
+
+
+def with_barriers(source):
+    """The names of the kernels that have barriers."""
+    pieces = re.split(r'extern "C" __global__ void', source)
+    return [re.search(r"(\w+)\((?!\w+\)\s+\w+\()", piece)[1] for piece in pieces[1:] if "__syncthreads" in piece]
+
+
+def together(library, name):
+    """Whether kernel `name` of a compiled library has barriers."""
+    return name in Path(library).with_suffix(".together").read_text().split()
 
 
 def getProgramLog(program):
