@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gpudoctor.facts import Evidence, Facts, Launch, Nccl
-from gpudoctor.probes.nccl_names import parse_names
+from gpudoctor.facts import Evidence, Facts, Launch, Nccl, RdmaPort
+from gpudoctor.probes.nccl_names import NameList, parse_names
 
 # Variables with which somebody once looked for a fault; each slows or breaks later jobs. None: any value.
 _SWITCHES: tuple[tuple[str, tuple[str, ...] | None], ...] = (
@@ -106,20 +106,20 @@ def _where(facts: Facts, name: str) -> str:
 
 
 def _interfaces(facts: Facts, wanted: str | None) -> list[str] | None:
-    """The interfaces that NCCL_SOCKET_IFNAME leaves; None where it is not set or the interfaces are not known."""
+    """The interfaces that NCCL_SOCKET_IFNAME leaves (all when it is not set); None where they are not known."""
     names = facts.network.interfaces if facts.network else None
-    if not wanted or names is None:
+    if names is None:
         return None
-    rule = parse_names(wanted)
+    rule = parse_names(wanted or "")
     return [name for name in names if rule.selects(name)]
 
 
 def _cards(facts: Facts, wanted: str | None) -> dict[str, list[str] | None]:
     """The RDMA ports that NCCL_IB_HCA leaves, those of them that are not active, and items that match no device."""
     ports = facts.network.rdma_ports if facts.network else None
-    if not wanted or ports is None:
+    if ports is None:
         return {}
-    rule = parse_names(wanted)
+    rule = parse_names(wanted or "")
     chosen = [port for port in ports if rule.selects(port.device, port.port)]
     unmatched = [
         name if number is None else f"{name}:{number}"
@@ -128,16 +128,26 @@ def _cards(facts: Facts, wanted: str | None) -> dict[str, list[str] | None]:
     ]
     return {
         "hcas_selected": [f"{port.device}:{port.port or 1}" for port in chosen],
-        "hcas_down": [f"{port.device}:{port.port or 1}" for port in chosen if port.state not in (None, "Active")],
+        "hcas_down": [
+            f"{port.device}:{port.port or 1}"
+            for port in chosen
+            # NCCL leaves inactive ports of a prefix out by itself; one that is named was meant
+            if not rule.exclude and port.state not in (None, "Active") and _is_named(rule, port)
+        ],
         "hcas_unmatched": [] if rule.exclude else unmatched,
     }
 
 
+def _is_named(rule: NameList, port: RdmaPort) -> bool:
+    return any(name == port.device and number in (None, port.port) for name, number in rule.items)
+
+
 def launch_of(facts: Facts, settings: dict[str, str]) -> Launch | None:
-    """What torch.distributed's variables say, and what of it cannot be; None where none of them is set."""
+    """What torch.distributed's variables say, and what of it cannot be."""
     given = {name: settings[name] for name in (*_COUNTS, "MASTER_ADDR") if settings.get(name)}
     if not given:
-        return None
+        known = facts.cuda is not None and facts.cuda.env is not None
+        return Launch(problems=[]) if known else None
     numbers = {name: int(given[name]) for name in _COUNTS if given.get(name, "").isdigit()}
     address = given.get("MASTER_ADDR")
     visible = _visible_gpus(facts)

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpudoctor.facts import Evidence, NcclPair
 from gpudoctor.probes.collect import quote
-from gpudoctor.probes.nccl_tests import VERSION
+from gpudoctor.probes.nccl_tests import VERSION, version_of
 from gpudoctor.sources.answers import CommandAnswer
 from gpudoctor.sources.lazy import Lazy
 
@@ -45,11 +45,13 @@ _PAIRS_KEPT = 4096
 def of_logs(texts: Sequence[CommandAnswer]) -> dict[str, Any]:
     """Fields of `Nccl` that these logs tell; evidence under "evidence"."""
     whole = "\n".join(answer.stdout for answer in texts)
-    versions = unique(match[1] or match[2] for match in VERSION.finditer(whole) if match[1] or match[2])
+    versions = unique(
+        (match[1] or match[2]).partition("+")[0] for match in VERSION.finditer(whole) if match[1] or match[2]
+    )
     rates = {f"{match[1]}:{match[2]}": int(match[3]) / 1000 for match in _RATE.finditer(whole)}
     hcas = unique(name for line in _USING.finditer(whole) for name in _HCA.findall(line[2]))
     found: dict[str, Any] = {
-        "version": versions[0] if versions else None,
+        "version": version_of(whole),
         "versions": versions,
         "transports": unique(_transports(whole)),
         "interfaces": unique(name for answer in texts for name in _interfaces(answer)),

@@ -32,12 +32,13 @@ _PROGRESS = Lazy(
 _MISSING = Lazy(r"\b[Mm]issing ranks(?: are|:)\s*\{(?P<ranks>[\d, ]+)\}")
 _LAGGING = Lazy(r"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks")
 _DID_NOT_JOIN = Lazy(r"\[(?P<ranks>[\d, ]+)\] finished collective #\d+, but didn.t join collective #\d+")
-_CULPRIT = Lazy(r"Culprit rank (?P<rank>\d+)(?:[;,:] (?P<what>[^\n]{0,160}))?")
+# Error type: SIZE_OR_SYNTAX_MISMATCH, Detail finding ... (states that differ are no mistake of the program)
 _MISMATCH = Lazy(
-    r"(?P<what>(?:COLLECTIVE_TYPE|SIZE_OR_SYNTAX|COLLECTIVE_STATE|COLLECTIVE_DTYPE)_MISMATCH|Input/output mismatch in the collective)"
+    r"\b(?P<what>(?:COLLECTIVE_TYPE|SIZE_OR_SYNTAX|COLLECTIVE_DTYPE)_MISMATCH)\b(?:, Detail finding:? ?(?P<detail>[^\n]{0,160}))?"
+    r"|(?P<sizes>Input/output mismatch in the collective)"
 )
 _SIGN = Lazy(
-    r"ProcessGroupNCCL|WorkNCCL\(|[Mm]issing ranks|are the lagging ranks|lagging/dead/mismatched|Culprit rank|_MISMATCH\b"
+    r"ProcessGroupNCCL|WorkNCCL\(|[Mm]issing ranks|are the lagging ranks|lagging/dead/mismatched|_MISMATCH\b|mismatch in the collective"
 )
 _HIGHEST = 1 << 40  # a damaged log prints garbage for "nothing completed"
 
@@ -56,11 +57,9 @@ def of_watchdog(texts: Sequence[CommandAnswer]) -> dict[str, Any]:
             if ranks:
                 named |= ranks
                 evidence.setdefault("ranks_behind", quote(answer, index))
-            if (match := _CULPRIT.search(line)) and match["what"]:
-                mismatches[f"rank {match['rank']}: {match['what'].strip()}"] = None
-                evidence.setdefault("mismatches", quote(answer, index))
-            elif match := _MISMATCH.search(line):
-                mismatches[match["what"].replace("_", " ").lower()] = None
+            if match := _MISMATCH.search(line):
+                words = (match["what"] or match["sizes"]).replace("_", " ").lower()
+                mismatches[f"{words} ({match['detail'].strip()})" if match["detail"] else words] = None
                 evidence.setdefault("mismatches", quote(answer, index))
             _add_work(works, line, quote(answer, index) if "work" in line or "Work" in line else None)
     if not works and not named and not mismatches:

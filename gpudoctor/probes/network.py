@@ -26,7 +26,10 @@ _FIELDS = {
     "Rate": "rate_gbps",
     "Link layer": "link_layer",
 }
-_INTERFACE = re.compile(r"^\d+:\s+([^:@\s]+)[:@]")
+# `ip addr` numbers its interfaces, `ip -br addr` shows their state beside the name
+_INTERFACE = re.compile(
+    r"^(?:\d+:\s+(?P<name>[^:@\s]+)[:@]|(?P<brief>[\w.-]+)(?:@\S+)?\s+(?:UP|DOWN|UNKNOWN|LOWERLAYERDOWN|DORMANT)\b)"
+)
 _SYS = "/sys/class/infiniband"
 
 
@@ -143,8 +146,10 @@ def _interfaces(source: Source) -> list[str] | None:
     answer = source.run(*IP_ADDR)
     if not said(answer):
         return None
-    names = [match.group(1) for line in answer.stdout.splitlines() if (match := _INTERFACE.match(line.strip()))]
-    return names or None
+    if answer.filtered_by is not None:
+        return None  # a part of them
+    lines = (line.strip() for line in answer.stdout.splitlines())
+    return [match["name"] or match["brief"] for line in lines if (match := _INTERFACE.match(line))] or None
 
 
 _CONNECTED = re.compile(r"^\s*(\d+\.\d+\.\d+\.\d+/\d+) dev (\S+) .*\bscope link\b")

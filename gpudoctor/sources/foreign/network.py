@@ -14,7 +14,12 @@ KIND = DocumentKind.COMMAND
 _IBSTAT = Lazy(r"^\s*CA '[\w.\-]+'\s*$|\bibpanic: ", re.MULTILINE)
 _ROUTE = Lazy(r"^\s*[\d.]+/\d+ dev \S+ .*\bscope link\b", re.MULTILINE)
 _IP = Lazy(r"^\s*\d+: [\w.\-@]+: <[A-Z_,]+> mtu \d+", re.MULTILINE)
-_SIGNS = ((IBSTAT, _IBSTAT), (IP_ADDR, _IP), (IP_ROUTE, _ROUTE))
+# ip -br addr: a name, a state, addresses
+_IP_BRIEF = Lazy(
+    r"^\s*[\w.\-@]+\s+(?:UP|DOWN|UNKNOWN|LOWERLAYERDOWN|DORMANT)\s+(?:\d+\.\d+\.\d+\.\d+|[0-9a-f:]*:[0-9a-f:]+)/\d+",
+    re.MULTILINE,
+)
+_SIGNS = ((IBSTAT, _IBSTAT), (IP_ADDR, _IP), (IP_ADDR, _IP_BRIEF), (IP_ROUTE, _ROUTE))
 
 
 def recognise(text: str) -> bool:
