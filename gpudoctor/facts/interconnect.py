@@ -18,6 +18,11 @@ class Topology(Fact, frozen=True, kw_only=True):
     links: list[TopologyLink] | None = None  # each pair once
     cpu_affinity: dict[str, str] | None = None
     numa_affinity: dict[str, str] | None = None
+    # whether one GPU may read, write, or reach over NVLink the other: OK, NS (not supported), CNS (chipset), GNS (GPU),
+    # TNS (topology), DR (switched off), U (unknown); each pair once
+    p2p_read: list[TopologyLink] | None = None
+    p2p_write: list[TopologyLink] | None = None
+    p2p_nvlink: list[TopologyLink] | None = None
 
 
 class NcclRow(Fact, frozen=True, kw_only=True):
@@ -163,9 +168,15 @@ class RdmaPort(Fact, frozen=True, kw_only=True):
     rate_gbps: float | None = None
     link_layer: str | None = None
     firmware: str | None = None
+    bdf: str | None = None
+    numa_node: int | None = None
+    driver: str | None = None  # mlx5_core, efa, bnxt_re, irdma, ...
+    interfaces: list[str] | None = None  # network interfaces of the same card
+    errors: dict[str, int] | None = None  # symbol_error, port_rcv_errors, link_downed, ...: since they were last cleared
 
 
 class Network(Fact, frozen=True, kw_only=True):
     rdma_ports: list[RdmaPort] | None = None
+    rdma_device_nodes: list[str] | None = None  # under /dev/infiniband: without uverbs* no program opens a port
     interfaces: list[str] | None = None
     routes_overlapping: list[str] | None = None  # connected IPv4 networks that overlap on different interfaces
