@@ -13,7 +13,7 @@ from gpudoctor.facts.cuda import Cuda, Framework, Library
 from gpudoctor.facts.document import Document, DocumentKind
 from gpudoctor.facts.driver import DeviceNode, DkmsModule, Driver, Package, PackageEvent
 from gpudoctor.facts.gpu import Gpu, GpuProcess, NvLink
-from gpudoctor.facts.host import Host
+from gpudoctor.facts.host import BmcEvent, Host
 from gpudoctor.facts.interconnect import (
     Dcgm,
     DcgmResult,
@@ -38,6 +38,7 @@ __all__ = [
     "BenchFault",
     "BenchFigure",
     "BenchRun",
+    "BmcEvent",
     "Container",
     "CounterChange",
     "Cuda",

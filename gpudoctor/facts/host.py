@@ -5,6 +5,14 @@ from __future__ import annotations
 from gpudoctor.facts.base import Fact
 
 
+class BmcEvent(Fact, frozen=True, kw_only=True):
+    """One event in the log of the management controller (IPMI SEL) that was not deasserted since."""
+
+    sensor: str  # Power Supply PSU2 Status
+    event: str  # Power Supply AC lost
+    time: str | None = None  # as the controller gave it
+
+
 class Host(Fact, frozen=True, kw_only=True):
     """The machine (or container) that the evidence was taken on."""
 
@@ -45,4 +53,10 @@ class Host(Fact, frozen=True, kw_only=True):
     compiler_version: str | None = None  # gcc --version on this host, "11.4.0"
     cpu_governor: str | None = None
     numa_balancing: bool | None = None
+    clocksource: str | None = None  # tsc, kvm-clock, hpet, acpi_pm, ...
+    clock_synchronized: bool | None = None  # NTP or PTP keeps the clock right
+    memory_errors_corrected: int | None = None  # of host memory, since boot (EDAC)
+    memory_errors_uncorrected: int | None = None
+    bmc_events: list[BmcEvent] | None = None
+    blocked_processes: list[str] | None = None  # in uninterruptible sleep: "4242 python train.py"
     cloud: str | None = None  # aws, gcp, azure, oci, ... from DMI

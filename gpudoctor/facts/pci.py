@@ -34,6 +34,11 @@ class PciDevice(Fact, frozen=True, kw_only=True):
     power_state: str | None = None  # D0, D3hot, D3cold
     enabled: bool | None = None
     slot: str | None = None  # physical slot
+    aer_correctable: int | None = None  # PCIe errors that the device counted since boot: repaired by the link itself,
+    aer_nonfatal: int | None = None  # failed transfers,
+    aer_fatal: int | None = None  # and losses of the link
+    max_payload_bytes: int | None = None  # largest PCIe packet in use, and largest piece that the device asks for
+    max_read_request_bytes: int | None = None
     architecture: str | None = (
         None  # kepler, maxwell, pascal, volta, turing, ampere, ada, hopper, blackwell; by PCI id
     )
@@ -49,6 +54,9 @@ class Pci(Fact, frozen=True, kw_only=True):
     nvidia_devices: list[PciDevice] | None = None
     nvswitches: list[str] | None = None  # BDFs of NVSwitch bridges
     mellanox_devices: list[str] | None = None
+    nic_read_request_bytes: dict[str, int] | None = (
+        None  # Mellanox / NVIDIA network cards: largest read request, by BDF
+    )
     acs_enabled_bridges: list[str] | None = None  # bridges with ACS source validation / request redirect on
     iommu_enabled: bool | None = None
     iommu_mode: str | None = None  # "off", "passthrough", "translated"

@@ -11,6 +11,7 @@ from gpudoctor.probes import host_os as names
 from gpudoctor.probes.ask import exists, first_command, first_file, is_absent, is_machine, read_text, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.probes.container_detect import detect
+from gpudoctor.probes.host_health import collect_health
 from gpudoctor.probes.host_hints import collect_hints
 from gpudoctor.probes.host_machine import collect_machine, collect_secure_boot
 from gpudoctor.sources import requests
@@ -35,6 +36,7 @@ def probe(source: Source) -> Host | None:
     _memory(source, found)
     _limits(source, found)
     _identity(source, found)
+    collect_health(source, found)
     if not container.inside:
         _kernels(source, found)
     _compiler(source, found)

@@ -11,7 +11,7 @@ from gpudoctor.probes import pci_sysfs as sysfs
 from gpudoctor.probes.ask import is_machine, read_text, said
 from gpudoctor.probes.collect import quote
 from gpudoctor.probes.merge_gpus import normal_bdf
-from gpudoctor.probes.pci_from_lspci import acs_of, from_lspci
+from gpudoctor.probes.pci_from_lspci import acs_of, from_lspci, sizes_of
 from gpudoctor.probes.pci_log import completed, devices_in_logs
 from gpudoctor.probes.pci_lspci import BRIDGE_CLASSES, GPU_CLASSES, parse_lspci
 from gpudoctor.sources import requests
@@ -122,7 +122,8 @@ def _with_acs(source: Source, pci: Pci) -> Pci:
     answer = source.run(*requests.LSPCI_VVV)
     if not said(answer) or "ACSCtl" not in answer.stdout:
         return pci
-    return acs_of(answer, parse_lspci(answer.stdout), pci)
+    functions = parse_lspci(answer.stdout)
+    return sizes_of(answer, functions, acs_of(answer, functions, pci))
 
 
 def _from_driver_proc(source: Source) -> list[PciDevice]:

@@ -52,7 +52,7 @@ def from_lspci(source: Source) -> Pci | None:
         mellanox_devices=[f.bdf for f in functions if f.is_mellanox] if whole else None,
         evidence={"nvidia_devices": proof} if _shows_all(answer) else {},
     )
-    return acs_of(answer, functions, pci)
+    return sizes_of(answer, functions, acs_of(answer, functions, pci))
 
 
 def _shows_all(answer: CommandAnswer) -> bool:
@@ -137,6 +137,8 @@ def _device_of(
         bar1_size_mib=max(function.bar_sizes_mib, default=None),
         revision_ff=function.dead if function.revision is not None else None,
         power_state=function.power_state,
+        max_payload_bytes=function.max_payload_bytes,
+        max_read_request_bytes=function.max_read_request_bytes,
         slot=function.slot,
         evidence=evidence,
     )
@@ -151,3 +153,28 @@ def acs_of(answer: CommandAnswer, functions: list[LspciFunction], pci: Pci) -> P
     if on:
         evidence["acs_enabled_bridges"] = quote(answer, on[0].lines["acs"])
     return msgspec.structs.replace(pci, acs_enabled_bridges=[function.bdf for function in on], evidence=evidence)
+
+
+def sizes_of(answer: CommandAnswer, functions: list[LspciFunction], pci: Pci) -> Pci:
+    """Adds packet and read request sizes, where the output (root only) shows them."""
+    shown = {function.bdf: function for function in functions if function.max_read_request_bytes is not None}
+    if not shown:
+        return pci
+    devices = []
+    for device in pci.nvidia_devices or []:
+        function = shown.get(device.bdf)
+        if function is not None and device.max_read_request_bytes is None:
+            device = msgspec.structs.replace(
+                device,
+                max_payload_bytes=function.max_payload_bytes,
+                max_read_request_bytes=function.max_read_request_bytes,
+            )
+        devices.append(device)
+    cards = {f.bdf: f.max_read_request_bytes for f in shown.values() if f.is_mellanox and f.max_read_request_bytes}
+    evidence = dict(pci.evidence)
+    if cards:
+        smallest = min(cards, key=lambda bdf: cards[bdf])
+        evidence["nic_read_request_bytes"] = quote(answer, shown[smallest].lines["sizes"])
+    return msgspec.structs.replace(
+        pci, nvidia_devices=devices or pci.nvidia_devices, nic_read_request_bytes=cards or None, evidence=evidence
+    )

@@ -67,6 +67,8 @@ class LspciFunction(msgspec.Struct, kw_only=True):
     bar_unassigned: bool = False
     secondary_bus: int | None = None
     acs_on: bool = False
+    max_payload_bytes: int | None = None  # in use (DevCtl), not what the device could (DevCap)
+    max_read_request_bytes: int | None = None
     dead: bool = False  # configuration space reads all ones
     lines: dict[str, int] = {}
 
@@ -157,6 +159,11 @@ def _read_detail(function: LspciFunction, line: str, index: int) -> None:
         function.secondary_bus = int(match[1], 16) if match else None
     elif line.startswith("Status: D"):
         function.power_state = line.split()[1]
+    elif line.startswith("MaxPayload ") and "MaxReadReq" in line:  # the second line of DevCtl
+        sizes = re.match(r"MaxPayload (\d+) bytes, MaxReadReq (\d+) bytes", line)
+        if sizes is not None:
+            function.max_payload_bytes, function.max_read_request_bytes = int(sizes[1]), int(sizes[2])
+            function.lines["sizes"] = index
     elif line.startswith("ACSCtl:"):
         function.acs_on = "SrcValid+" in line or "ReqRedir+" in line
         function.lines["acs"] = index

@@ -87,6 +87,7 @@ def read_device(source: Source, bdf: str, class_code: str | None) -> PciDevice:
     dead = _is_dead(source, base)
     if dead:
         evidence["revision_ff"] = Evidence(source=f"{base}/config", text="configuration space reads ff")
+    counts = {name: _aer_total(source, base, name, evidence) for name in ("correctable", "nonfatal", "fatal")}
     subsystem = tuple(
         (read_text(source, f"{base}/{name}") or "").removeprefix("0x")
         for name in ("subsystem_vendor", "subsystem_device")
@@ -113,10 +114,25 @@ def read_device(source: Source, bdf: str, class_code: str | None) -> PciDevice:
         bar_unassigned=unassigned,
         bar1_size_mib=largest,
         revision_ff=dead,
+        aer_correctable=counts["correctable"],
+        aer_nonfatal=counts["nonfatal"],
+        aer_fatal=counts["fatal"],
         power_state=read_text(source, f"{base}/power_state"),
         enabled=enable != "0" if enable is not None else None,
         evidence=evidence,
     )
+
+
+def _aer_total(source: Source, base: str, kind: str, evidence: dict[str, Evidence]) -> int | None:
+    """The total of aer_dev_correctable and its likes; the quote names what was counted."""
+    path = f"{base}/aer_dev_{kind}"
+    text = read_text(source, path)
+    match = re.search(r"(?m)^TOTAL_ERR_\w+ (\d+)$", text or "")
+    if match is None:
+        return None
+    counted = re.findall(r"(?m)^((?!TOTAL)\w+ [1-9]\d*)$", text or "")
+    evidence[f"aer_{kind}"] = Evidence(source=path, text=", ".join(counted)[:200] or match[0])
+    return int(match[1])
 
 
 def _link(source: Source, bdf: str) -> Link:

@@ -37,14 +37,16 @@ GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0f6b2c1e-0000-0000-0000-000000000001)
 
 def links(text: str) -> list[NvLink]:
     facts = probe(open_text(text))
-    assert facts is not None and facts.gpus
+    assert facts is not None
+    assert facts.gpus
     return facts.gpus[0].nvlinks or []
 
 
 def test_states_and_counters_of_one_paste_are_one_link() -> None:
     first, second = links(STATES + NVLINK5)
     assert (first.active, first.speed_gbps, first.recovery_errors) == (True, 53.125, 2)
-    assert first.effective_ber == pytest.approx(15e-255) and first.symbol_ber == pytest.approx(3e-9)
+    assert first.effective_ber == pytest.approx(15e-255)
+    assert first.symbol_ber == pytest.approx(3e-9)
     assert (second.active, second.effective_ber) == (False, None)
 
 

@@ -252,6 +252,14 @@ def test_sysfs_tells_all_but_the_name():
     assert (facts.iommu_enabled, facts.iommu_mode) == (True, "translated")
 
 
+def test_sysfs_counts_the_errors_of_the_link():
+    counted = "RxErr 12\nBadTLP 3\nTimeout 0\nTOTAL_ERR_COR 15\n"
+    files = sysfs_files(aer_dev_correctable=counted, aer_dev_fatal="DLP 0\nTOTAL_ERR_FATAL 0\n")
+    device = only(pci.probe(machine(files, links=SYSFS_LINKS)))
+    assert (device.aer_correctable, device.aer_nonfatal, device.aer_fatal) == (15, None, 0)
+    assert device.evidence["aer_correctable"].text == "RxErr 12, BadTLP 3"
+
+
 def test_sysfs_of_a_device_that_fell_off_and_of_one_without_driver():
     facts = pci.probe(
         machine(sysfs_files(config="\ufffd" * 64, current_link_speed="Unknown\n", current_link_width="63\n"))
