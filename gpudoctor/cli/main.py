@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from gpudoctor.cli import check, collect, demo, exit_codes, explain, facts, rules, xid
+from gpudoctor.cli import bench, check, collect, demo, exit_codes, explain, facts, rules, xid
 from gpudoctor.errors import GpudoctorError
 
 _EPILOG = (
@@ -29,6 +29,7 @@ app.command("check", short_help="Say what is wrong, why, and what to type next."
 app.command("explain", short_help="Say what an error text or a log means.")(explain.explain)
 app.command("collect", short_help="Record the evidence, to check it elsewhere.")(collect.collect)
 app.command("facts", short_help="Show the facts that rules see.")(facts.facts)
+app.command("bench", short_help="Measure what the GPUs give.")(bench.bench)
 app.command("xid", short_help="Explain an Xid of the kernel log.")(xid.xid)
 app.command("demo", short_help="Show reports on sample evidence.")(demo.demo)
 app.add_typer(rules.app, name="rules")

@@ -54,7 +54,7 @@ def report_on(source: ActiveSource, rules: RuleSet, request: Request, reporting:
     show(report, reporting, interrupted=tested is not None and tested.interrupted)
 
 
-def show(report: Report, reporting: Reporting, *, interrupted: bool = False) -> NoReturn:
+def show(report: Report, reporting: Reporting, *, interrupted: bool = False, tables_first: bool = False) -> NoReturn:
     """Writes a report and ends the command with its exit code."""
     options = render_options(
         reporting.output,
@@ -62,6 +62,8 @@ def show(report: Report, reporting: Reporting, *, interrupted: bool = False) -> 
         fail_on=reporting.fail_on,
         allow_unknown=reporting.allow_unknown,
     )
+    if tables_first:
+        options = msgspec.structs.replace(options, tables_first=True)
     write(FORMATS[reporting.format](report, options), reporting.output)
     if interrupted:
         raise typer.Exit(exit_codes.INTERRUPTED)

@@ -99,22 +99,23 @@ def run(
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return CommandAnswer(argv=request, status=_spawn_status(error), stderr=_said(error))
     out, err = _Output(limit, tail, on_line), _Output(limit, tail)
+    ended = False
     try:
         exited = ended = _collect(child, out, err, started + timeout, stop)
         if not ended and end_seconds > 0:
             _signal(child, signal.SIGTERM)
             ended = _collect(child, out, err, time.monotonic() + end_seconds)
-    except BaseException:  # an interrupt, or a fault of `on_line`: never leave the child behind
-        _kill(child)
-        raise
-    if not ended:
-        _kill(child)
-    for pipe in (child.stdout, child.stderr):
-        if pipe is not None:
-            pipe.close()
+    finally:  # also after an interrupt or a fault of `on_line`: the child is never left behind
+        if not ended:
+            _kill(child)
+        for pipe in (child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
     stdout, skipped = out.text()
     stderr, _ = err.text()
-    asked = stop is not None and stop.is_set() and ended and child.returncode == 0  # it ended in order, as it was asked to
+    asked = (
+        stop is not None and stop.is_set() and ended and child.returncode == 0
+    )  # it ended in order, as it was asked to
     status = Status.OK if asked or (exited and child.returncode == 0) else Status.FAILED if exited else Status.TIMEOUT
     numbers = list(range(skipped + 1, skipped + 1 + stdout.count("\n") + 1)) if skipped else None
     return CommandAnswer(
