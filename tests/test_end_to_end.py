@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -54,6 +55,11 @@ def rules_of(findings: list[dict[str, Any]]) -> set[str]:
     return {f["rule"] for f in findings} | {rule for f in findings for rule in rules_of(f["consequences"])}
 
 
+def without_clock(findings: list[dict[str, Any]]) -> str:
+    """Two runs are some seconds apart."""
+    return re.sub(r"host\.time = [-\dT:]+Z", "host.time", json.dumps(findings))
+
+
 def about_gpus(report: dict[str, Any]) -> set[str]:
     """Error and critical findings, told by their rule, that a nvidia-smi output can show."""
     serious = {"critical", "error"}
@@ -94,6 +100,21 @@ def test_a_start_that_fails_is_explained_alike_live_and_pasted(code: int, genuin
     assert said & {"driver", "gpu", "pci", "container", "wsl"}, said
     if code == 18:
         assert "driver/version-mismatch" in rules_of(live["findings"]) & rules_of(pasted["findings"])
+
+
+@pytest.mark.parametrize("name", ["healthy", "lost while reading", "remap failed", "no devices"])
+def test_the_report_on_a_recording_is_that_on_the_live_machine(
+    name: str, genuine_smi: GenuineSmi, tmp_path: Path
+) -> None:
+    environment = {**os.environ, **genuine_smi.environment(DEVICES[name])}
+    words = [sys.executable, "-m", "gpudoctor", "collect", "-o", str(tmp_path / "host.tar.gz")]
+    subprocess.run(words, env=environment, capture_output=True, timeout=120, check=True)
+    live, live_exit = gpudoctor("check", environment=environment)
+    later, later_exit = gpudoctor("check", "--from", str(tmp_path / "host.tar.gz"))
+    assert without_clock(later["findings"]) == without_clock(live["findings"])
+    assert (later["verdict"], later["next_checks"], later_exit) == (live["verdict"], live["next_checks"], live_exit)
+    states = ("name", "state", "problems", "essential")
+    assert [[p[k] for k in states] for p in later["probes"]] == [[p[k] for k in states] for p in live["probes"]]
 
 
 @pytest.mark.parametrize("wedged", ["library", "nvidia-smi"])

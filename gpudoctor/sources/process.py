@@ -160,16 +160,19 @@ def _collect(
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
             selector.register(pipe, selectors.EVENT_READ, output)
+        exited = False
         while selector.get_map():
             remaining = deadline - time.monotonic()
             if remaining <= 0 or (stop is not None and stop.is_set()):
                 return child.poll() is not None
-            events = selector.select(min(remaining, 0.05))
+            events = selector.select(0 if exited else min(remaining, 0.05))
             for key, _ in events:
                 if not _drain(key.fd, key.data):
                     selector.unregister(key.fileobj)
-            if not events and child.poll() is not None:
+            if not events and exited:
                 return True
+            # What it wrote just before its end is read by one more round.
+            exited = exited or (not events and child.poll() is not None)
     try:
         child.wait(timeout=max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:

@@ -6,11 +6,12 @@ import os
 import stat
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from gpudoctor.sources import open_live
+from gpudoctor.sources import open_live, process
 from gpudoctor.sources.answers import Status
 from gpudoctor.sources.live import LiveSource
 
@@ -207,3 +208,27 @@ def test_documents_are_failures_and_nvidia_smi_and_the_kernel_log(programs: Path
         ("dmesg", "kernel_log"),
         ("nvidia-smi", "command"),
     ]
+
+
+def test_what_a_command_prints_just_before_its_end_is_never_lost() -> None:
+    over = threading.Event()
+
+    def keep_busy() -> None:
+        while not over.is_set():
+            sum(range(1000))
+
+    def said(number: int) -> str:
+        # Around the 50 ms of a round: the end then falls between looking for output and looking for the end.
+        argv = ["sh", "-c", f"sleep 0.0{40 + number % 20}; echo x"]
+        return process.run(argv, request=("x",), timeout=30, environment={"PATH": os.environ["PATH"]}).stdout
+
+    busy = [threading.Thread(target=keep_busy) for _ in range(3)]
+    for thread in busy:
+        thread.start()
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(said, range(200))) == {"x\n"}
+    finally:
+        over.set()
+        for thread in busy:
+            thread.join()
