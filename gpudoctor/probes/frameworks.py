@@ -13,9 +13,10 @@ import msgspec
 from gpudoctor.facts import Driver, Facts, Framework, Gpu
 from gpudoctor.probes.ask import first_command, is_machine, said
 from gpudoctor.probes.collect import quote
+from gpudoctor.probes.framework_session import parse_python_session
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
 from gpudoctor.sources.lazy import Lazy
-from gpudoctor.sources.requests import COLLECT_ENV, PIP_LIST
+from gpudoctor.sources.requests import COLLECT_ENV, PIP_LIST, TORCH_CHECK
 
 NAME = "frameworks"
 
@@ -65,6 +66,9 @@ def probe(source: Source) -> Facts | None:
     if answer is not None and said(answer):
         found += parse_collect_env(answer)
         driver, gpus = parse_driver(answer), parse_gpus(answer) or None
+    session = None if source.kind == "live" else first_command(source, TORCH_CHECK)
+    if session is not None and said(session):
+        found = _completed(found, [_with_cuda_of_version(f) for f in parse_python_session(session)])
     packages = None if source.kind == "live" else first_command(source, PIP_LIST)
     if packages is not None and said(packages):
         found = _completed(found, parse_pip_list(packages))
@@ -74,8 +78,24 @@ def probe(source: Source) -> Facts | None:
 
 
 def _completed(first: list[Framework], more: list[Framework]) -> list[Framework]:
+    """The first, with what only the second know: other frameworks, and fields that the first left open."""
+    later = {f.name: f for f in reversed(more)}
+    known = [_filled(f, later[f.name]) if f.name in later else f for f in first]
     have = {f.name for f in first}
-    return first + [f for f in more if f.name not in have]
+    return known + [f for f in more if f.name not in have]
+
+
+def _filled(first: Framework, later: Framework) -> Framework:
+    gaps = [name for name in Framework.__struct_fields__ if getattr(first, name) is None]
+    fields = {name: getattr(later, name) for name in gaps if getattr(later, name) is not None}
+    return msgspec.structs.replace(first, **fields, evidence={**later.evidence, **first.evidence})
+
+
+def _with_cuda_of_version(framework: Framework) -> Framework:
+    build = framework.cuda_build
+    if build is None and framework.version is not None:
+        build = _cuda_of(framework.name, framework.version)
+    return msgspec.structs.replace(framework, cuda_build=build)
 
 
 def parse_collect_env(answer: CommandAnswer) -> list[Framework]:
