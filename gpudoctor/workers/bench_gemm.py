@@ -17,9 +17,9 @@ from typing import Any
 
 from gpudoctor.workers.bench_lines import Device, Fault, Figure, say
 from gpudoctor.workers.bench_main import Work, main_of
-from gpudoctor.workers.cublas_gemm import PRECISIONS, Cublas, Precision, cublas_on
+from gpudoctor.workers.cublas_gemm import FP8, PRECISIONS, Cublas, Precision, cublas_on
 from gpudoctor.workers.cuda_device import Cuda, Kernels, Pointer, measure
-from gpudoctor.workers.cuda_errors import is_out_of_memory
+from gpudoctor.workers.cuda_errors import WorkerError, is_out_of_memory
 from gpudoctor.workers.wrong_data import RECORDS, Report, WrongData, fault_of, report_on
 
 THREADS = 256
@@ -47,8 +47,10 @@ class Product:
         self.cuda, self.cublas, self.kernels, self.precision, self.n = cuda, cublas, kernels, precision, n
         self.device = device.ordinal
         self.blocks = 16 * (device.multiprocessors or 16)
-        self.size = n * n * precision.bytes
-        self.left, self.right, self.result, self.again = (block + index * self.size for index in range(4))
+        self.size = n * n * precision.result_bytes
+        # A quarter of the block each: it has room for elements of four bytes.
+        self.left, self.right, self.result, self.again = (block + index * 4 * n * n for index in range(4))
+        cublas.prepare(precision, n)
         for pointer, seed in ((self.left, SEED_LEFT), (self.right, SEED_RIGHT)):
             kernels.launch("gemm_fill", self.blocks, THREADS, pointer, n, precision.type, seed)
         # All ones are not a number in each of the formats: what is not written is found.
@@ -66,7 +68,14 @@ class Product:
             first = (step - 1) * columns  # other places for columns than for rows
             places = (columns, first, step, count, as_bits(relative), as_bits(absolute), SEED_LEFT, SEED_RIGHT)
             self.kernels.launch(
-                "gemm_check", self.blocks, THREADS, self.result, self.precision.type, self.n, *places, report.pointer
+                "gemm_check",
+                self.blocks,
+                THREADS,
+                self.result,
+                self.precision.result_type,
+                self.n,
+                *places,
+                report.pointer,
             )
         wrong = report.read()
         if wrong is not None:
@@ -91,8 +100,8 @@ def tolerances(precision: Precision, n: int) -> tuple[float, float]:
     """
     sum_of_magnitudes = 0.25 * n
     deviation = math.sqrt(n) * _MEAN_SQUARE
-    absolute = 8 * 2.0**-24 * sum_of_magnitudes
-    if precision.bytes < 4:
+    absolute = (8 * 2.0**-24 + precision.loose) * sum_of_magnitudes
+    if precision.result_bytes < 4:
         absolute += 16 * precision.unit * deviation
     return 2 * precision.unit, absolute
 
@@ -250,8 +259,6 @@ def test_device(work: Work, device: Device, seconds: float, done: float) -> None
     cuda, ordinal = work.cuda, device.ordinal
     kernels = cuda.compile("gemm.cu", device)
     plan = plan_for(work, device)
-    if not work.arguments.burn and work.arguments.precision is None:
-        work.note("skipped", "fp8: CuPy offers no way to cuBLAS's fp8 products", ordinal)
     with ExitStack() as stack:
         report = stack.enter_context(report_on(cuda))
         cublas = stack.enter_context(cublas_on(cuda))
@@ -275,7 +282,13 @@ def test_device(work: Work, device: Device, seconds: float, done: float) -> None
             part = 1 / len(plan) / len(work.devices)
             work.progress(done + index * part, f"{precision.name}, {n} x {n}", ordinal)
             share = max(0.0, seconds - (time.monotonic() - begun)) / (len(plan) - index)
-            product = Product(cuda, cublas, kernels, device, precision, n, block)
+            try:
+                product = Product(cuda, cublas, kernels, device, precision, n, block)
+            except WorkerError as error:
+                if precision.type != FP8:
+                    raise
+                work.note("skipped", f"fp8: {error.line.message}", ordinal)
+                continue
             if work.arguments.burn:
                 burn_precision(work, product, report, share, done + index * part, part)
             else:

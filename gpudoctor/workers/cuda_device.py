@@ -33,6 +33,9 @@ class Cuda:
         os.environ.setdefault("CUDA_CACHE_DISABLE", "1")
         # Copies on stream 0 and events on the current stream must be on the same one.
         os.environ.pop("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", None)
+        # Left-over settings of debugging would be measured instead of the GPU.
+        for name in ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE"):
+            os.environ.pop(name, None)
         try:
             self.cupy: Any = importlib.import_module("cupy")
             self.runtime: Any = importlib.import_module("cupy_backends.cuda.api.runtime")
@@ -96,8 +99,12 @@ class Cuda:
         self.runtime.deviceSynchronize()
 
     def free_bytes(self) -> int:
-        """Free memory of the current device."""
-        return int(self.runtime.memGetInfo()[0])
+        """Memory of the current device that a test may take: all that is free, or half where it is also the machine's."""
+        free = int(self.runtime.memGetInfo()[0])
+        integrated = 0
+        with contextlib.suppress(Exception):  # an old CuPy may not know the attribute
+            integrated = self.runtime.deviceGetAttribute(self.runtime.cudaDevAttrIntegrated, self.runtime.getDevice())
+        return free // 2 if integrated else free
 
     @contextlib.contextmanager
     def memory(self, size: int) -> Iterator[Pointer]:

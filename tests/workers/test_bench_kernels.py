@@ -13,7 +13,7 @@ import pytest
 from gpudoctor.workers import cuda_device
 from gpudoctor.workers.bench_gemm import as_bits, as_float, tolerances
 from gpudoctor.workers.bench_memtest import ADDRESS, CONSTANT, RANDOM, WALKING, unmix
-from gpudoctor.workers.cublas_gemm import BF16, FP16, FP32, PRECISIONS
+from gpudoctor.workers.cublas_gemm import BF16, FP8, FP16, FP32, PRECISIONS
 from gpudoctor.workers.cuda_device import compile_for, kernel_source
 from gpudoctor.workers.cuda_errors import WorkerError
 from tests.testbed import cuda_on_cpu, nvrtc
@@ -268,6 +268,17 @@ def test_matrices_and_their_product(np: Any, kind: int) -> None:
             assert as_float(found[7]) == true
             got = as_float(found[8])
             assert got == pytest.approx(bad, rel=0.01, nan_ok=True)
+
+
+def test_fp8_matrices_are_those_of_the_other_formats(np: Any) -> None:
+    kernels = cuda_on_cpu.kernels("gemm.cu")
+    single, eighth = np.zeros(4096, dtype=np.float32), np.zeros(4096, dtype=np.uint8)
+    kernels.launch("gemm_fill", 2, THREADS, single, 64, FP32, 11)
+    kernels.launch("gemm_fill", 2, THREADS, eighth, 64, FP8, 11)
+    exponent, mantissa = (eighth >> 3 & 15).astype(int), eighth & 7
+    assert exponent.min() > 0  # none is subnormal
+    values = np.where(eighth & 0x80, -1.0, 1.0) * (8 + mantissa) * 2.0 ** (exponent - 10)
+    assert (values == single).all()
 
 
 def decoded_half(np: Any, value: float) -> Any:

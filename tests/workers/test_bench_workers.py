@@ -14,6 +14,7 @@ from tests.testbed.cuda_on_cpu import Ran, run
 
 pytest.importorskip("numpy")
 SMALL = {"memory_mib": 16}
+BIG = {"memory_mib": 80}  # with room for cuBLASLt's workspace
 BANDWIDTHS = ["write", "read", "copy", "device_copy", "scale", "triad"]
 PATTERNS = ["address", "random", "moving_inversions", "walking_bits"]
 
@@ -137,6 +138,12 @@ def test_memtest_takes_memory_in_pieces() -> None:
     assert [(note.kind, note.value) for note in ran.notes] == [("memory_tested", 9.0)]
 
 
+def test_memory_that_is_also_the_machines_is_left_half_alone() -> None:
+    ran = run("bench_memtest", "--quick", scenario={"memory_mib": 33, "integrated": 1})
+    assert_healthy(ran)
+    assert [(note.kind, note.value) for note in ran.notes] == [("memory_tested", 13.0)]
+
+
 def test_memtest_with_too_little_memory_skips() -> None:
     ran = run("bench_memtest", scenario={"memory_mib": 8})
     assert_healthy(ran)
@@ -149,6 +156,20 @@ def test_gemm() -> None:
     assert ran.start.test == "gemm"
     assert metrics(ran.figures) == ["fp32", "tf32", "fp16", "bf16"]
     assert {figure.unit for figure in ran.figures} == {"TFLOPS"}
+    (note,) = [note for note in ran.notes if note.kind == "skipped"]
+    assert note.text.startswith("fp8: libcublasLt.so")
+
+
+def test_gemm_in_fp8() -> None:
+    lt = cuda_on_cpu.cublas_lt()
+    ran = run("bench_gemm", "--precision", "fp8", "--size", "64", "--seconds", "3", scenario=BIG, more=lt)
+    assert_healthy(ran)
+    assert metrics(ran.figures) == ["fp8"]
+    assert ran.notes == []
+    # The sign of an element of the left matrix is stuck: a row of the product is wrong.
+    stuck = {**BIG, "stuck": [[6400 + 64 * 8 + 3, 0x7F, 0x00], [6400 + 64 * 8 + 4, 0x7F, 0x00]]}
+    ran = run("bench_gemm", "--quick", "--precision", "fp8", "--size", "64", scenario=stuck, more=lt)
+    assert [(fault.kind, fault.metric) for fault in ran.faults] == [("wrong_result", "fp8")]
 
 
 def test_gemm_leaves_out_what_the_gpu_has_not_got() -> None:
@@ -158,7 +179,7 @@ def test_gemm_leaves_out_what_the_gpu_has_not_got() -> None:
     skipped = [note.text for note in ran.notes if note.kind == "skipped"]
     assert "tf32: needs compute capability 8.0, this is 6.1" in skipped
     assert "bf16: needs compute capability 8.0, this is 6.1" in skipped
-    assert any(text.startswith("fp8") for text in skipped)
+    assert "fp8: needs compute capability 8.9, this is 6.1" in skipped
 
 
 def test_gemm_shrinks() -> None:

@@ -12,6 +12,7 @@ typedef unsigned int u32;
 #define FP32 0
 #define FP16 1
 #define BF16 2
+#define FP8 3  // E4M3; only for the matrices multiplied
 
 // Sixteenths of element k of a row (of the left matrix) or column (of the right one).
 __device__ __forceinline__ int sixteenths(u32 line, u32 k, u32 seed) {
@@ -31,7 +32,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm_fill(void* to, u64 n,
             ((u32*)to)[i] = bits;
         } else if (type == BF16) {
             ((unsigned short*)to)[i] = (unsigned short)(bits >> 16);
-        } else {  // from a bias of 127 to one of 15
+        } else if (type == FP8) {  // from an exponent's bias of 127 to one of 7
+            const u32 exponent = ((bits >> 23) & 255u) - 120u;
+            ((unsigned char*)to)[i] = (unsigned char)((bits >> 24 & 0x80u) | exponent << 3 | (bits >> 20 & 7u));
+        } else {  // to one of 15
             const u32 exponent = ((bits >> 23) & 255u) - 112u;
             ((unsigned short*)to)[i] = (unsigned short)((bits >> 16 & 0x8000u) | exponent << 10 | (bits >> 13 & 0x3ffu));
         }

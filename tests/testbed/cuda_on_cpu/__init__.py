@@ -7,6 +7,7 @@ a stand-in for CuPy whose "GPU" is an arena of memory, with faults planted where
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.util
 import json
 import os
@@ -19,6 +20,7 @@ from typing import Any
 
 from gpudoctor.workers.bench_lines import End, Error, Fault, Figure, Line, Note, Start, read_line
 from gpudoctor.workers.cuda_device import kernel_source
+from tests.testbed import native
 
 SITE = Path(__file__).parent / "site"
 
@@ -116,6 +118,21 @@ def environment(scenario: dict[str, Any] | None = None) -> dict[str, str]:
     }
 
 
+@cache
+def cublas_lt() -> dict[str, str]:
+    """The environment in which cuBLASLt's stand-in is found."""
+    source = Path(__file__).parent / "cublas_lt.cpp"
+    folder = native.cache_folder() / f"cublas-lt-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    library = folder / "libcublasLt.so.12"
+    if not library.exists():
+        folder.mkdir(exist_ok=True)
+        made = folder / f"{os.getpid()}.so"
+        command = ["g++", "-std=c++20", "-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(made), str(source)]
+        subprocess.run(command, check=True)
+        made.replace(library)
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
 def start(worker: str, *arguments: str, env: dict[str, str]) -> subprocess.Popen[str]:
     """A worker as the sources run it."""
     command = [sys.executable, "-P", "-m", f"gpudoctor.workers.{worker}", *arguments]
@@ -130,6 +147,8 @@ def finish(process: subprocess.Popen[str], read_before: str = "") -> Ran:
     return Ran(process.returncode, lines, stdout, stderr)
 
 
-def run(worker: str, *arguments: str, scenario: dict[str, Any] | None = None) -> Ran:
-    """Runs a worker on the stand-in to its end."""
-    return finish(start(worker, *arguments, env=environment(scenario)))
+def run(
+    worker: str, *arguments: str, scenario: dict[str, Any] | None = None, more: dict[str, str] | None = None
+) -> Ran:
+    """Runs a worker on the stand-in to its end; `more` goes into its environment."""
+    return finish(start(worker, *arguments, env={**environment(scenario), **(more or {})}))

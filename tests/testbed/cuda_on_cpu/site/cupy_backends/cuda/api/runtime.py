@@ -69,10 +69,25 @@ def deviceGetPCIBusId(device):
     return f"0000:{device + 1:02X}:00.0"
 
 
+cudaDevAttrIntegrated = 18
+_current = 0
+
+
+def deviceGetAttribute(attrib, device):
+    assert attrib == cudaDevAttrIntegrated
+    return SCENARIO.get("integrated", 0)
+
+
+def getDevice():
+    return _current
+
+
 def setDevice(device):
+    global _current
     check("setDevice")
     if not 0 <= device < getDeviceCount():
         raise CUDARuntimeError(101)
+    _current = device
 
 
 def deviceSynchronize():
