@@ -18,7 +18,8 @@ class NvLink(Fact, frozen=True, kw_only=True):
     link: int
     active: bool | None = None
     speed_gbps: float | None = None
-    remote: str | None = None
+    remote: str | None = None  # BDF of the other end
+    remote_kind: str | None = None  # gpu, switch, npu
     crc_errors: int | None = None
     replay_errors: int | None = None
     recovery_errors: int | None = None
@@ -114,6 +115,8 @@ class Gpu(Fact, frozen=True, kw_only=True):
     gsp_firmware_version: str | None = None
     processes: list[GpuProcess] | None = None
     nvlinks: list[NvLink] | None = None
+    nvlinks_active: int | None = None
+    nvlinks_expected: int | None = None  # of this model on its board; None for cards with bridges
     lost: bool | None = None  # the driver answers "GPU is lost" or cannot give a handle
     # field or "handle" -> NVML error by name (NOT_SUPPORTED and other ways to have no value are not listed), or CRASHED
     errors: dict[str, str] = {}  # noqa: RUF012 - a frozen struct copies its defaults

@@ -18,6 +18,9 @@ class Topology(Fact, frozen=True, kw_only=True):
     links: list[TopologyLink] | None = None  # each pair once
     cpu_affinity: dict[str, str] | None = None
     numa_affinity: dict[str, str] | None = None
+    ancestors: list[TopologyLink] | None = (
+        None  # by NVML: the nearest common bridge of two GPUs, PIX to SYS, whatever NVLinks
+    )
     # whether one GPU may read, write, or reach over NVLink the other: OK, NS (not supported), CNS (chipset), GNS (GPU),
     # TNS (topology), DR (switched off), U (unknown); each pair once
     p2p_read: list[TopologyLink] | None = None
@@ -172,7 +175,9 @@ class RdmaPort(Fact, frozen=True, kw_only=True):
     numa_node: int | None = None
     driver: str | None = None  # mlx5_core, efa, bnxt_re, irdma, ...
     interfaces: list[str] | None = None  # network interfaces of the same card
-    errors: dict[str, int] | None = None  # symbol_error, port_rcv_errors, link_downed, ...: since they were last cleared
+    errors: dict[str, int] | None = (
+        None  # symbol_error, port_rcv_errors, link_downed, ...: since they were last cleared
+    )
 
 
 class Network(Fact, frozen=True, kw_only=True):

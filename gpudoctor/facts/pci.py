@@ -58,5 +58,8 @@ class Pci(Fact, frozen=True, kw_only=True):
         None  # Mellanox / NVIDIA network cards: largest read request, by BDF
     )
     acs_enabled_bridges: list[str] | None = None  # bridges with ACS source validation / request redirect on
+    acs_on_gpu_path: list[str] | None = (
+        None  # of those, ports of PCIe switches above a GPU: copies below them go to the root
+    )
     iommu_enabled: bool | None = None
     iommu_mode: str | None = None  # "off", "passthrough", "translated"

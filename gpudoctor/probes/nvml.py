@@ -17,6 +17,8 @@ from gpudoctor.facts import Cuda, Driver, Evidence, Facts, Gpu, GpuProcess, NvLi
 from gpudoctor.knowledge.nvml_codes import CODES, FIELD_FAULTS, LOST, name_of
 from gpudoctor.probes.gpu_processes import with_life
 from gpudoctor.probes.merge_gpus import normal_bdf
+from gpudoctor.probes.nvml_fabric import health_of_mask
+from gpudoctor.probes.nvml_pairs import topology_of
 from gpudoctor.probes.throttle import reasons_of_mask
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
 from gpudoctor.sources.requests import WORKER_NVML
@@ -69,6 +71,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
     init: dict[str, Any] | None = None
     system: dict[str, Any] = {}
     devices: list[dict[str, Any]] = []
+    pairs: list[Any] = []
     finished: bool = False
 
 
@@ -92,7 +95,7 @@ def facts_of(answer: CommandAnswer) -> Facts | None:
     driver = driver_of(dump, timed_out)
     cuda = _cuda_of(dump)
     gpus = gpus_of(dump, _cut_short(answer)) if dump.init and dump.init.get("code") == 0 else None
-    return Facts(gpus=gpus, driver=driver, cuda=cuda)
+    return Facts(gpus=gpus, driver=driver, cuda=cuda, topology=topology_of(dump.pairs) if gpus else None)
 
 
 def parse_dump(text: str) -> Dump:
@@ -108,6 +111,8 @@ def parse_dump(text: str) -> Dump:
             continue
         if item.get("kind") == "device" and isinstance(item.get("index"), int):
             devices[item["index"]] = item
+        elif item.get("kind") == "pairs" and isinstance(item.get("pairs"), list):
+            found["pairs"] = item["pairs"]
         elif item.get("kind") in ("begin", "init", "system", "end"):
             found[item["kind"]] = item
     return Dump(
@@ -115,6 +120,7 @@ def parse_dump(text: str) -> Dump:
         init=found.get("init"),
         system=found.get("system", {}),
         devices=[devices[index] for index in sorted(devices)],
+        pairs=found.get("pairs", []),
         finished="end" in found,
     )
 
@@ -264,26 +270,6 @@ def _limits(values: dict[str, Any]) -> dict[str, int]:
     return limits
 
 
-# Fields of nvmlGpuFabricInfo's health mask: name, shift, bits, the values that are bad.
-_HEALTH_FIELDS = (
-    ("degraded_bandwidth", 0, 0x3, (1,)),
-    ("route_recovery_in_progress", 2, 0x3, (1,)),
-    ("route_unhealthy", 4, 0x3, (1,)),
-    ("access_timeout_recovery", 6, 0x3, (1,)),
-    ("incorrect_configuration", 8, 0xF, (2, 3, 4, 5, 6, 7, 8)),
-    ("no_partition", 12, 0x3, (2,)),
-    ("fabric_manager_disconnected", 14, 0x3, (2,)),
-)
-
-
-def health_of_mask(mask: int) -> str | None:
-    """healthy, or the names of what is bad, joined with commas. None: the mask (0) says nothing."""
-    if mask == 0:
-        return None
-    bad = [name for name, shift, bits, values in _HEALTH_FIELDS if (mask >> shift & bits) in values]
-    return ", ".join(bad) or "healthy"
-
-
 def _faults(codes: dict[str, Any]) -> dict[str, str]:
     named = {name: name_of(code) for name, code in codes.items() if isinstance(code, int)}
     return {name: fault for name, fault in named.items() if fault in FIELD_FAULTS and name in _GPU_FIELDS}
@@ -300,7 +286,10 @@ def _process(item: dict[str, Any]) -> GpuProcess:
 
 
 def _link(item: dict[str, Any]) -> NvLink:
-    return NvLink(**{name: item[name] for name in NvLink.__struct_fields__ if name in item and name != "evidence"})
+    known = {name: item[name] for name in NvLink.__struct_fields__ if name in item and name != "evidence"}
+    if isinstance(known.get("remote"), str):
+        known["remote"] = normal_bdf(known["remote"]) or known["remote"]
+    return NvLink(**known)
 
 
 def _said(value: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudoctor.workers.nvml_binding import FUNCTION_NOT_FOUND, Library, NvmlCode
+from gpudoctor.workers.nvml_pairs import remote_end
 
 NOT_SUPPORTED = 3
 INSUFFICIENT_SIZE = 7
@@ -182,6 +183,8 @@ def nvlinks(nvml: Library, handle: Any) -> tuple[Any, ...]:
                 )
             except NvmlCode:
                 break  # newer links count otherwise
+        if found["active"]:
+            found |= remote_end(nvml, handle, found["link"])
     _add_bit_errors(nvml, handle, links)
     return (links,)
 

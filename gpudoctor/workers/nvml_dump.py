@@ -1,4 +1,4 @@
-"""Prints all that NVML tells of this machine's GPUs, as JSON lines: `begin`, `init`, `system`, one `device` a GPU, `end`.
+"""Prints all that NVML tells of this machine's GPUs, as JSON lines: `begin`, `init`, `system`, one `device` a GPU, `pairs`, `end`.
 
 Runs as a child process, so that a driver that hangs or a library that crashes costs this process only. Each line is
 written as soon as it is known: what was read before a hang is still there. Every GPU is read in a thread of its own, so a
@@ -20,9 +20,11 @@ from typing import Any
 
 from gpudoctor.knowledge.nvml_codes import name_of
 from gpudoctor.workers.nvml_binding import LIBRARY, UNKNOWN, Binding, Library, NvmlCode, as_text, choose
+from gpudoctor.workers.nvml_pairs import MOST_GPUS, read_pairs
 from gpudoctor.workers.nvml_readings import read_device
 
 DEVICE_SECONDS = 8.0
+PAIR_SECONDS = 2.0
 SCHEMA = 1
 
 
@@ -96,8 +98,27 @@ def describe_device(nvml: Library, index: int) -> dict[str, Any]:
     return {"index": index, "handle": 0, "values": values, "errors": codes, "broken": broken}
 
 
-def describe_devices(nvml: Library, count: int, seconds: float) -> None:
-    """Reports each GPU when it has answered, and at the end those that have not.
+def describe_pairs(nvml: Library, count: int) -> None:
+    """Reports how the GPUs see each other, if that comes soon."""
+    done: queue.SimpleQueue[list[dict[str, Any]]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            done.put(read_pairs(nvml, count))
+        except Exception:
+            done.put([])
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        pairs = done.get(timeout=PAIR_SECONDS)
+    except queue.Empty:
+        return
+    if pairs:
+        emit("pairs", pairs=pairs)
+
+
+def describe_devices(nvml: Library, count: int, seconds: float) -> bool:
+    """Reports each GPU when it has answered, and at the end those that have not; true when all have, with a handle.
 
     One GPU after the other: but when one keeps silent, the next is begun beside it.
     """
@@ -110,6 +131,7 @@ def describe_devices(nvml: Library, count: int, seconds: float) -> None:
             done.put({"index": index, "handle": None, "broken": {"handle": f"{type(error).__name__}: {error}"[:200]}})
 
     waiting: set[int] = set()
+    without_handle: list[int] = []
 
     def collect(until: float) -> None:
         """Reports answers until one came, or until that time."""
@@ -118,6 +140,8 @@ def describe_devices(nvml: Library, count: int, seconds: float) -> None:
         except queue.Empty:
             return
         waiting.discard(answer["index"])
+        if answer["handle"] != 0:
+            without_handle.append(answer["index"])
         emit("device", **answer)
 
     deadline = time.monotonic() + seconds
@@ -132,6 +156,7 @@ def describe_devices(nvml: Library, count: int, seconds: float) -> None:
         collect(deadline)
     for index in sorted(waiting):
         emit("device", index=index, handle=10)  # TIMEOUT
+    return not waiting and not without_handle
 
 
 def main(arguments: list[str]) -> int:
@@ -148,7 +173,9 @@ def main(arguments: list[str]) -> int:
         return 1
     nvml = start(binding)
     if nvml is not None:
-        describe_devices(nvml, describe_system(nvml), seconds)
+        count = describe_system(nvml)
+        if describe_devices(nvml, count, seconds) and 1 < count <= MOST_GPUS:
+            describe_pairs(nvml, count)
     emit("end")
     return 0
 
