@@ -11,8 +11,9 @@ from itertools import combinations
 from typing import Any
 
 from gpudoctor.facts import Evidence, Network, RdmaPort
-from gpudoctor.probes.ask import is_machine, read_text, said
+from gpudoctor.probes.ask import is_machine, said
 from gpudoctor.probes.collect import quote
+from gpudoctor.probes.network_sysfs import device_nodes, ports_of_sysfs
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
 from gpudoctor.sources.requests import IBSTAT, IP_ADDR, IP_ROUTE
 
@@ -30,12 +31,11 @@ _FIELDS = {
 _INTERFACE = re.compile(
     r"^(?:\d+:\s+(?P<name>[^:@\s]+)[:@]|(?P<brief>[\w.-]+)(?:@\S+)?\s+(?:UP|DOWN|UNKNOWN|LOWERLAYERDOWN|DORMANT)\b)"
 )
-_SYS = "/sys/class/infiniband"
 
 
 def probe(source: Source) -> Network | None:
     """Ports and interfaces; None when neither is known."""
-    ports: list[RdmaPort] | None = _from_sysfs(source) if is_machine(source) else None
+    ports: list[RdmaPort] | None = ports_of_sysfs(source) if is_machine(source) else None
     evidence: dict[str, Evidence] = {}
     if ports is None:
         answer = source.run(*IBSTAT) if source.kind != "live" else None
@@ -46,7 +46,13 @@ def probe(source: Source) -> Network | None:
     routes, quoted = _routes(source)
     if ports is None and interfaces is None and routes is None:
         return None
-    return Network(rdma_ports=ports, interfaces=interfaces, routes_overlapping=routes, evidence=evidence | quoted)
+    return Network(
+        rdma_ports=ports,
+        rdma_device_nodes=device_nodes(source) if is_machine(source) and ports else None,
+        interfaces=interfaces,
+        routes_overlapping=routes,
+        evidence=evidence | quoted,
+    )
 
 
 def parse_ibstat(answer: CommandAnswer) -> list[RdmaPort]:
@@ -99,44 +105,6 @@ def _panic(answer: CommandAnswer) -> dict[str, Evidence]:
         if "ibpanic:" in line:
             return {"rdma_ports": quote(answer, index)}
     return {}
-
-
-def _from_sysfs(source: Source) -> list[RdmaPort] | None:
-    listed = source.list(_SYS)
-    if listed.status is Status.NOT_FOUND:
-        return []
-    if listed.status is not Status.OK:
-        return None
-    ports = []
-    for device in listed.names:
-        firmware = read_text(source, f"{_SYS}/{device}/fw_ver")
-        kind = read_text(source, f"{_SYS}/{device}/hca_type")
-        for number in source.list(f"{_SYS}/{device}/ports").names:
-            folder = f"{_SYS}/{device}/ports/{number}"
-            rate = re.match(r"[\d.]+", read_text(source, f"{folder}/rate") or "")
-            state = read_text(source, f"{folder}/state")
-            ports.append(
-                RdmaPort(
-                    device=device,
-                    ca_type=kind,
-                    port=int(number) if number.isdigit() else None,
-                    state=_words(state),
-                    physical_state=_words(read_text(source, f"{folder}/phys_state")),
-                    rate_gbps=float(rate.group()) if rate else None,
-                    link_layer=read_text(source, f"{folder}/link_layer"),
-                    firmware=firmware,
-                    evidence={"": Evidence(f"{folder}/state", state)} if state else {},
-                )
-            )
-    return ports
-
-
-def _words(text: str | None) -> str | None:
-    """`4: ACTIVE` -> Active, `5: LinkUp` -> LinkUp: the words that ibstat uses."""
-    if text is None:
-        return None
-    word = text.partition(":")[2].strip() or text
-    return word.capitalize() if word.isupper() else word
 
 
 def _interfaces(source: Source) -> list[str] | None:

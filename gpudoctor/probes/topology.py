@@ -11,15 +11,27 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from gpudoctor.facts import Evidence, Topology, TopologyLink
 from gpudoctor.probes.original_lines import renumbered
 from gpudoctor.sources.answers import Source, Status
-from gpudoctor.sources.requests import NVIDIA_SMI_TOPO
+from gpudoctor.sources.requests import (
+    NVIDIA_SMI_P2P_NVLINK,
+    NVIDIA_SMI_P2P_READ,
+    NVIDIA_SMI_P2P_WRITE,
+    NVIDIA_SMI_TOPO,
+)
 
 NAME = "topology"
 TIMEOUT_SECONDS = 8.0
+_P2P = (
+    ("p2p_read", NVIDIA_SMI_P2P_READ),
+    ("p2p_write", NVIDIA_SMI_P2P_WRITE),
+    ("p2p_nvlink", NVIDIA_SMI_P2P_NVLINK),
+)
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\x1b\(B|(?<=\s)\[4m|\[0m")
-_KIND = re.compile(r"^(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|C2C|N/A|DIS|NS|OK|CNS|GNS|TNS)$")
+_KIND = re.compile(r"^(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|C2C|N/A|DIS)$")
 _DEVICE = re.compile(r"^(?:GPU\d+|NIC\d+|[a-zA-Z][\w-]*_?\d[\w]*)$")
 _AFFINITY = re.compile(r"^(?:N/A|\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)$")
 _NIC = re.compile(r"^\s*(NIC\d+):\s*(\S+)\s*$")
@@ -30,10 +42,57 @@ def probe(source: Source) -> Topology | None:
     if source.kind == "live" and source.stat("/proc/driver/nvidia/version").status is Status.NOT_FOUND:
         return None
     answer = source.run(*NVIDIA_SMI_TOPO, timeout=TIMEOUT_SECONDS)
-    if answer.status is not Status.OK:
-        return None
-    topology = parse_topology(answer.stdout, answer.request)
-    return renumbered(topology, answer.line_numbers) if topology else None
+    topology = parse_topology(answer.stdout, answer.request) if answer.status is Status.OK else None
+    if topology is not None:
+        topology = renumbered(topology, answer.line_numbers)
+    return topology if source.kind == "live" else with_p2p(source, topology)
+
+
+def with_p2p(source: Source, topology: Topology | None) -> Topology | None:
+    """Adds what pasted `nvidia-smi topo -p2p` matrices say; on a live machine NVML tells the same."""
+    found: dict[str, list[TopologyLink]] = {}
+    evidence: dict[str, Evidence] = {}
+    for name, request in _P2P:
+        answer = source.run(*request)
+        links = parse_p2p(answer.stdout) if answer.status is Status.OK else []
+        if links:
+            found[name] = links
+            first = next(
+                (at for at, line in enumerate(answer.stdout.splitlines()) if line.strip().startswith("GPU0 ")), 0
+            )
+            bad = next((f"{link.a} - {link.b}: {link.kind}" for link in links if link.kind != "OK"), None)
+            evidence[name] = Evidence(source=answer.request, line=first + 1, text=bad or "all OK")
+    if not found:
+        return topology
+    topology = topology or Topology(
+        gpus=sorted({name for links in found.values() for link in links for name in (link.a, link.b)})
+    )
+    return msgspec.structs.replace(
+        topology,
+        p2p_read=found.get("p2p_read"),
+        p2p_write=found.get("p2p_write"),
+        p2p_nvlink=found.get("p2p_nvlink"),
+        evidence={**topology.evidence, **evidence},
+    )
+
+
+def parse_p2p(text: str) -> list[TopologyLink]:
+    """`nvidia-smi topo -p2p`: each pair once; of two words for one pair the worse. Rows that are cut short count as far as they go."""
+    words: dict[tuple[str, str], str] = {}
+    for line in text.split("\n"):
+        cells = _ESCAPES.sub("", line).split()
+        if len(cells) < 2 or not re.fullmatch(r"GPU\d+", cells[0]):
+            continue
+        for column, word in enumerate(cells[1:]):
+            if not re.fullmatch(r"OK|C?NS|GNS|TNS|DR|U", word):
+                if word != "X":
+                    break
+                continue
+            pair = sorted((int(cells[0][3:]), column))
+            key = (f"GPU{pair[0]}", f"GPU{pair[1]}")
+            if pair[0] != pair[1] and words.get(key, "OK") == "OK":
+                words[key] = word
+    return [TopologyLink(a=a, b=b, kind=kind) for (a, b), kind in words.items()]
 
 
 def parse_topology(text: str, source: str = "nvidia-smi topo -m") -> Topology | None:

@@ -37,6 +37,9 @@ _TOPO = Lazy(
     r"^[ \t]*(?:GPU\d+[ \t]+)+(?:(?:NIC|mlx5_|GPU|nic)\S*[ \t]+)*.*\bCPU Affinity|^[ \t]*GPU0[ \t]+(?:X|NV\d|SYS|NODE|PHB|PXB|PIX)\b",
     re.MULTILINE,
 )
+# topo -p2p: what it was asked for (read, write, ...) is not in the output; reading is what people ask for
+_P2P = Lazy(r"^[ \t]*GPU0[ \t]+X[ \t]+(?:OK|C?NS|GNS|TNS|DR|U)\b", re.MULTILINE)
+_P2P_LINE = Lazy(r"^[ \t]*GPU\d+[ \t]+(?:X|OK|C?NS|GNS|TNS|DR|U|GPU\d+)\b")
 _TOPO_LINE = Lazy(
     r"^[ \t]*(?:(?:GPU|NIC|mlx5_)\S*[ \t]+(?:GPU|NIC|mlx5|X\b|NV\d|SYS|NODE|PHB|PXB|PIX|SOC)|Legend:|(?:X|SYS|NODE|PHB|PXB|PIX|NV#)[ \t]+=|NIC Legend|NIC\d+: )"
 )
@@ -164,6 +167,8 @@ def _nvlink(text: str) -> Found:
 
 
 def _topology(text: str) -> Found:
+    if _P2P.search(text):
+        return _lines(text, _P2P, _P2P_LINE, known.NVIDIA_SMI_P2P_READ)
     return _lines(text, _TOPO, _TOPO_LINE, known.NVIDIA_SMI_TOPO)
 
 

@@ -36,6 +36,8 @@ def _nvidia_smi(args: Argv) -> Meaning | None:
         return Meaning((known.NVIDIA_SMI_L,), partial="-i" in args)
     if args[0] == "topo" and any(a in ("-m", "--matrix", "-mp") for a in args):
         return Meaning((known.NVIDIA_SMI_TOPO,))
+    if args[0] == "topo" and len(args) == 3 and args[1] in ("-p2p", "--p2pstatus"):
+        return Meaning((("nvidia-smi", "topo", "-p2p", args[2]),))
     if args[0] == "nvlink" and any(a in ("-s", "--status") for a in args):
         return Meaning((known.NVIDIA_SMI_NVLINK,), partial="-i" in args)
     if args[0] == "nvlink" and any(a in ("-e", "--errorcounters") for a in args):
