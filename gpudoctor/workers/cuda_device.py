@@ -273,7 +273,8 @@ def compile_for(source: str, compute_capability: str, file_name: str, options: t
                 where=f"compiling {file_name} for {arch[6:]}",
             )
             raise WorkerError(line) from error
-        return bytes(nvrtc.getCUBIN(program) if exact else nvrtc.getPTX(program))
+        # CuPy cuts off the last byte, taking it for the end of a string; it is 0 in either format.
+        return bytes(nvrtc.getCUBIN(program) if exact else nvrtc.getPTX(program)) + b"\0"
     finally:
         nvrtc.destroyProgram(program)
 

@@ -6,7 +6,7 @@ from cupy_backends.cuda.api import runtime
 class Module:
     def load(self, binary: bytes) -> None:
         runtime.state.context()
-        self._library = ctypes.CDLL(binary.decode())
+        self._library = ctypes.CDLL(binary.decode().rstrip("\0"))
         self._device = runtime.getDevice()
 
     def get_function(self, name: str) -> "Function":

@@ -32,7 +32,7 @@ class Module:
 
     def load(self, cubin):
         runtime.check("moduleLoad")
-        self.library = ctypes.CDLL(cubin.decode())
+        self.library = ctypes.CDLL(cubin.decode().rstrip("\0"))
 
     def get_function(self, name):
         return Function(self.library, name)
