@@ -54,9 +54,7 @@ class Pci(Fact, frozen=True, kw_only=True):
     nvidia_devices: list[PciDevice] | None = None
     nvswitches: list[str] | None = None  # BDFs of NVSwitch bridges
     mellanox_devices: list[str] | None = None
-    nic_read_request_bytes: dict[str, int] | None = (
-        None  # Mellanox / NVIDIA network cards: largest read request, by BDF
-    )
+    nic_read_request_min_bytes: int | None = None  # smallest MaxReadReq of Mellanox / NVIDIA network cards
     acs_enabled_bridges: list[str] | None = None  # bridges with ACS source validation / request redirect on
     acs_on_gpu_path: list[str] | None = (
         None  # of those, ports of PCIe switches above a GPU: copies below them go to the root

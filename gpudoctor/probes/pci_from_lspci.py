@@ -174,7 +174,10 @@ def sizes_of(answer: CommandAnswer, functions: list[LspciFunction], pci: Pci) ->
     evidence = dict(pci.evidence)
     if cards:
         smallest = min(cards, key=lambda bdf: cards[bdf])
-        evidence["nic_read_request_bytes"] = quote(answer, shown[smallest].lines["sizes"])
+        evidence["nic_read_request_min_bytes"] = quote(answer, shown[smallest].lines["sizes"])
     return msgspec.structs.replace(
-        pci, nvidia_devices=devices or pci.nvidia_devices, nic_read_request_bytes=cards or None, evidence=evidence
+        pci,
+        nvidia_devices=devices or pci.nvidia_devices,
+        nic_read_request_min_bytes=min(cards.values(), default=None),
+        evidence=evidence,
     )
