@@ -56,7 +56,7 @@ FIELDS: tuple[Field, ...] = (
     Field("fan_pct", values.number, ("fan_speed", "fan speed")),
     Field(
         "power_w",
-        values.decimal,
+        values.watts,
         (
             "gpu_power_readings/average_power_draw",
             "gpu_power_readings/power_draw",
@@ -70,7 +70,7 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         "power_limit_w",
-        values.decimal,
+        values.watts,
         (
             "gpu_power_readings/current_power_limit",
             "power_readings/enforced_power_limit",
@@ -82,7 +82,7 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         "power_limit_default_w",
-        values.decimal,
+        values.watts,
         (
             "gpu_power_readings/default_power_limit",
             "power_readings/default_power_limit",
@@ -92,7 +92,7 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         "power_limit_min_w",
-        values.decimal,
+        values.watts,
         (
             "gpu_power_readings/min_power_limit",
             "power_readings/min_power_limit",
@@ -102,7 +102,7 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         "power_limit_max_w",
-        values.decimal,
+        values.watts,
         (
             "gpu_power_readings/max_power_limit",
             "power_readings/max_power_limit",

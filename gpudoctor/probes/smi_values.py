@@ -16,6 +16,8 @@ _NUMBER = Lazy(r"-?\d+(?:\.\d+)?")
 _ON = frozenset({"enabled", "on", "yes", "active", "1", "true"})
 _OFF = frozenset({"disabled", "off", "no", "not active", "0", "false"})
 
+_MOST_WATTS = 20_000.0  # ten times the largest module
+
 
 def plain(text: str) -> str:
     """Lower case, without the brackets of `--query-gpu` and with single blanks."""
@@ -47,6 +49,12 @@ def number(value: str) -> int | None:
 def decimal(value: str) -> float | None:
     match = _NUMBER.match(value.strip()) if is_value(value) else None
     return float(match[0]) if match else None
+
+
+def watts(value: str) -> float | None:
+    """A power; of a GPU that does not answer nvidia-smi may print whatever its memory held."""
+    found = decimal(value)
+    return found if found is not None and found <= _MOST_WATTS else None
 
 
 def mebibytes(value: str) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gpudoctor.facts import Gpu
@@ -243,3 +245,15 @@ def test_a_query_that_names_no_gpu_is_about_the_ones_that_another_output_shows()
     text = f"$ nvidia-smi -L\n{listed}$ nvidia-smi --query-gpu=name,power.draw --format=csv\n{rows}"
     facts, _ = run_probes(open_text(text))
     assert [(gpu.index, gpu.power_w) for gpu in facts.gpus or []] == [(0, 61.2), (1, 75.0)]
+
+
+@pytest.mark.parametrize(
+    ("written", "limit_w"), [("350.00 W", 350.0), ("3633313.00 W", None), ("N/A", None), ("0.00 W", 0.0)]
+)
+def test_the_power_of_a_gpu_that_does_not_answer_is_not_believed(written: str, limit_w: float | None) -> None:
+    """A genuine nvidia-smi 550 prints what happens to be in its memory."""
+    tag = "current_power_limit"
+    said = re.sub(rf"<{tag}>.*?</{tag}>", f"<{tag}>{written}</{tag}>", XML_590)
+    found = parse_xml_report(said)
+    assert found.gpus is not None
+    assert found.gpus[0].power_limit_w == limit_w
