@@ -181,11 +181,11 @@ class Kernels:
         self._functions: dict[str, Any] = {}
 
     def launch(self, name: str, blocks: int, threads: int, *arguments: int | float, shared_bytes: int = 0) -> None:
-        """Integers become 64-bit, floats double. Asynchronous, on the current stream."""
+        """Integers become 64-bit words, floats double. Asynchronous, on the current stream."""
         function = self._functions.get(name)
         if function is None:
             function = self._functions[name] = self._module.get_function(name)
-        function((blocks,), (threads,), arguments, shared_mem=shared_bytes)
+        function((blocks,), (threads,), tuple(map(_signed, arguments)), shared_mem=shared_bytes)
 
 
 class Timing(NamedTuple):
@@ -277,6 +277,11 @@ def compile_for(source: str, compute_capability: str, file_name: str, options: t
         return bytes(nvrtc.getCUBIN(program) if exact else nvrtc.getPTX(program)) + b"\0"
     finally:
         nvrtc.destroyProgram(program)
+
+
+def _signed(argument: int | float) -> int | float:
+    """CuPy takes integers for signed: the upper half of the unsigned ones goes to the negative of the same bits."""
+    return argument - 2**64 if isinstance(argument, int) and argument >= 2**63 else argument
 
 
 def _text(value: Any) -> str | None:

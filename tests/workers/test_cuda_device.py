@@ -16,7 +16,7 @@ from gpudoctor.workers import bench_gemm, bench_memory, bench_memtest
 from gpudoctor.workers.bench_lines import Device, End, Error, read_line
 from gpudoctor.workers.bench_memory import GIB, MIB, Shape
 from gpudoctor.workers.cublas_gemm import PRECISIONS
-from gpudoctor.workers.cuda_device import summary
+from gpudoctor.workers.cuda_device import Kernels, summary
 from gpudoctor.workers.cuda_errors import WorkerError, as_error, is_expected, is_out_of_memory
 from gpudoctor.workers.wrong_data import Record, WrongData, fault_of
 from tests.testbed import cuda_on_cpu
@@ -267,6 +267,22 @@ def test_cupy_does_not_load(tmp_path: Path, content: str, name: str, words: str)
     assert words in lines[0].message
     assert isinstance(lines[-1], End)
     assert "Traceback" not in stderr
+
+
+class ModuleOfNothing:
+    """Hands out the genuine CuPy's function objects, which check their arguments before they look for a GPU."""
+
+    def get_function(self, name: str) -> Any:
+        function: Any = importlib.import_module("cupy.cuda.function").Function
+        return function.__new__(function)
+
+
+@pytest.mark.real("python:cupy")
+def test_genuine_cupy_takes_every_word_as_argument() -> None:
+    kernels = Kernels(ModuleOfNothing())
+    with pytest.raises(Exception, match="cudaError") as caught:
+        kernels.launch("f", 1, 1, 0, 1, 2**63 - 1, 2**63, 2**64 - 1, 0.5)
+    assert as_error(caught.value, "x").api == "cuda"
 
 
 def parameters_of(function: Any) -> int:

@@ -15,7 +15,7 @@ class Function:
         assert (len(grid), len(block), shared_mem) == (1, 1, 0)
         assert 0 < grid[0] < 2**31
         assert 0 < block[0] <= 1024
-        assert all(type(argument) is int for argument in args)
+        assert all(type(argument) is int and -(2**63) <= argument < 2**63 for argument in args)
         values = (ctypes.c_uint64 * 12)(*(argument & (2**64 - 1) for argument in args))
         runtime.check("launchKernel")
         self.launch(
