@@ -58,7 +58,7 @@ def _cel_type(annotation: Any) -> Any:
     if origin is list:
         return cel.Type.List(_cel_type(typing.get_args(annotation)[0]))
     if origin is dict:
-        return cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
+        return cel.Type.Map(cel.Type.STRING, _cel_type(typing.get_args(annotation)[1]))
     if isinstance(annotation, type) and issubclass(annotation, Fact):
         return _ITEM
     if isinstance(annotation, type) and issubclass(annotation, str):

@@ -116,7 +116,9 @@ class Gpu(Fact, frozen=True, kw_only=True):
     processes: list[GpuProcess] | None = None
     nvlinks: list[NvLink] | None = None
     nvlinks_active: int | None = None
-    nvlinks_expected: int | None = None  # of this model on its board; None for cards with bridges
+    nvlinks_expected: int | None = (
+        None  # of this model on its board; 0 for cards, which have them with a bridge at most
+    )
     lost: bool | None = None  # the driver answers "GPU is lost" or cannot give a handle
     # field or "handle" -> NVML error by name (NOT_SUPPORTED and other ways to have no value are not listed), or CRASHED
     errors: dict[str, str] = {}  # noqa: RUF012 - a frozen struct copies its defaults

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gpudoctor.facts import Facts, Gpu, TopologyLink
-from gpudoctor.knowledge import gpus
+from gpudoctor.knowledge import gpus, nccl_expectations
 
 # Superchips are wired by the machine's builder: their number of links tells nothing.
 _WIRED_FREELY = ("gh200", "gb200", "gb300")
@@ -13,22 +13,26 @@ _WIRED_FREELY = ("gh200", "gb200", "gb300")
 
 def nvlink_counts(facts: Facts) -> Facts:
     """Active links of each GPU, and how many its model has on its board."""
-    if not facts.gpus or all(gpu.nvlinks is None for gpu in facts.gpus):
+    if not facts.gpus:
         return facts
     return msgspec.structs.replace(facts, gpus=[_counted(gpu) for gpu in facts.gpus])
 
 
 def _counted(gpu: Gpu) -> Gpu:
-    if gpu.nvlinks is None:
-        return gpu
-    states = [link.active for link in gpu.nvlinks if link.active is not None]
-    model = gpus.by_pci_id(gpu.device_id)
-    expected = None
-    if model is not None and model.nvlink_attach == "board" and not model.slug.startswith(_WIRED_FREELY):
-        expected = model.nvlink_links
+    states = [link.active for link in gpu.nvlinks or [] if link.active is not None]
+    expected = gpu.nvlinks_expected if gpu.nvlinks_expected is not None else _links_on_board(gpu)
     return msgspec.structs.replace(
-        gpu, nvlinks_active=states.count(True) if states else None, nvlinks_expected=gpu.nvlinks_expected or expected
+        gpu, nvlinks_active=states.count(True) if states else None, nvlinks_expected=expected
     )
+
+
+def _links_on_board(gpu: Gpu) -> int | None:
+    """NVLinks that every GPU of this model has on its board: 0 for cards, which have them with a bridge at most."""
+    slug = None if gpu.device_id else nccl_expectations.slug_of_name(gpu.name or "")
+    model = gpus.by_pci_id(gpu.device_id) or next((model for model in gpus.models() if model.slug == slug), None)
+    if model is None or model.slug.startswith(_WIRED_FREELY):
+        return None
+    return (model.nvlink_links or 0) if model.nvlink_attach == "board" else 0
 
 
 def links_by_nvml(facts: Facts) -> Facts:
