@@ -40,7 +40,10 @@ def _present(name: str) -> bool:
     if name.startswith("python:"):
         from importlib.util import find_spec
 
-        return find_spec(name.removeprefix("python:")) is not None
+        try:
+            return find_spec(name.removeprefix("python:")) is not None
+        except ModuleNotFoundError:  # of a package that it is in
+            return False
     if name == "kernel-headers":
         return kernel_with_headers() is not None
     return program(name) is not None

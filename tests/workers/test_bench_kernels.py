@@ -21,18 +21,19 @@ from tests.testbed import cuda_on_cpu, nvrtc
 FILES = sorted(path.name for path in (Path(cuda_device.__file__).parent / "kernels").glob("*.cu"))
 VARIANTS = [("-DUNROLL=8", "-DSTREAMING=0"), ("-DUNROLL=1", "-DSTREAMING=1")]
 ELF = b"\x7fELF"
+needs_nvrtc = pytest.mark.real("python:cupy", "python:nvidia.cuda_nvrtc")
 
 # --- compiled by NVRTC, without a GPU ---
 
 
-@pytest.mark.real("python:cupy")
+@needs_nvrtc
 @pytest.mark.parametrize("capability", ["6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0"])
 def test_every_kernel_compiles_with_cuda_12(capability: str) -> None:
     for name in FILES:
         assert compile_for(kernel_source(name), capability, name)[:4] == ELF
 
 
-@pytest.mark.real("python:cupy")
+@needs_nvrtc
 @pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
 def test_variants_compile(options: tuple[str, ...]) -> None:
     assert compile_for(kernel_source("memory.cu"), "9.0", "memory.cu", options)[:4] == ELF
@@ -52,12 +53,12 @@ def test_every_kernel_compiles_with_cuda_13(arch: int) -> None:
         assert binary[:4] == ELF
 
 
-@pytest.mark.real("python:cupy")
+@needs_nvrtc
 def test_a_device_newer_than_nvrtc_gets_ptx() -> None:
     assert b".version" in compile_for(kernel_source("memory.cu"), "99.0", "memory.cu")
 
 
-@pytest.mark.real("python:cupy")
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("source", "capability", "words"),
     [
