@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import signal
 import sys
@@ -100,6 +101,8 @@ def main_of(
     arguments = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # whatever the locale
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         code = _run(test, function, arguments, nccl_version)
         sys.stdout.flush()

@@ -12,6 +12,7 @@ import pytest
 
 from gpudoctor.workers import cuda_device
 from gpudoctor.workers.bench_gemm import as_bits, as_float, tolerances
+from gpudoctor.workers.bench_memory import SHAPES, SHAPES_READ
 from gpudoctor.workers.bench_memtest import ADDRESS, CONSTANT, RANDOM, WALKING, unmix
 from gpudoctor.workers.cublas_gemm import BF16, FP8, FP16, FP32, PRECISIONS
 from gpudoctor.workers.cuda_device import compile_for, kernel_source
@@ -19,7 +20,7 @@ from gpudoctor.workers.cuda_errors import WorkerError
 from tests.testbed import cuda_on_cpu, nvrtc
 
 FILES = sorted(path.name for path in (Path(cuda_device.__file__).parent / "kernels").glob("*.cu"))
-VARIANTS = [("-DUNROLL=8", "-DSTREAMING=0"), ("-DUNROLL=1", "-DSTREAMING=1")]
+VARIANTS = sorted({(shape.unroll, shape.streaming) for shape in (*SHAPES, *SHAPES_READ)})
 ELF = b"\x7fELF"
 needs_nvrtc = pytest.mark.real("python:cupy", "python:nvidia.cuda_nvrtc")
 
@@ -34,8 +35,9 @@ def test_every_kernel_compiles_with_cuda_12(capability: str) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
-def test_variants_compile(options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("unroll", "streaming"), VARIANTS)
+def test_variants_compile(unroll: int, streaming: bool) -> None:
+    options = (f"-DUNROLL={unroll}", f"-DSTREAMING={int(streaming)}")
     assert compile_for(kernel_source("memory.cu"), "9.0", "memory.cu", options)[:4] == ELF
 
 
