@@ -27,6 +27,7 @@ from gpudoctor.workers.watched import Watch, run_watched
 
 MEETING_S, CONNECT_PATIENCE_S, SETUP_PATIENCE_S = 60.0, 90.0, 60.0
 _REPEATS = 3
+_REPEAT_S, _QUICK_REPEAT_S = 0.4, 0.1  # at most, for each repeat
 _log: Log | None = None
 
 
@@ -130,7 +131,8 @@ class _Test:
         for answer in self._order(leader, step, "check"):
             for fault in answer["wrong"]:
                 self._fault(step, fault)
-        count = nccl_plan.iterations(seconds, min(0.5, budget_s * 0.6 / _REPEATS))
+        most_s = _QUICK_REPEAT_S if self.work.arguments.quick else _REPEAT_S
+        count = nccl_plan.iterations(seconds, min(most_s, 0.5 * budget_s / _REPEATS))
         answers = self._order(leader, step, "time", iterations=count, repeats=_REPEATS)
         mean, spread = nccl_plan.combined([answer["seconds"] for answer in answers])
         say(
@@ -206,6 +208,8 @@ class _Test:
             told = {"error": line.message, "api": line.api, "name": line.name, "code": line.code, "where": line.where}
             member.answer(told)
             raise
+        finally:
+            member.close()
 
     def _obey(self, member: Member) -> None:
         while True:

@@ -32,10 +32,10 @@ def peer_access(work: Work, pairs: list[tuple[int, int]]) -> dict[tuple[int, int
         ways = bool(can(a, b)), bool(can(b, a))
         direct[a, b] = all(ways)
         if any(ways) and not all(ways):
-            work.note(
-                "other", f"of GPU {a} and GPU {b} only GPU {a if ways[0] else b} can access the other's memory", a
-            )
-    without = [pair for pair, both in direct.items() if not both]
+            only = a if ways[0] else b
+            work.note("other", f"of GPU {a} and GPU {b} only GPU {only} can access the other's memory", a)
+        elif not any(ways):
+            without.append((a, b))
     if len(without) > 1 and len(without) == len(direct):
         work.note("other", "no GPU can access another one's memory (no P2P): copies go through host memory")
         return direct

@@ -133,6 +133,9 @@ class Member:
         with contextlib.suppress(OSError):  # the next order tells that rank 0 is gone
             self._line.send(message)
 
+    def close(self) -> None:
+        self._line.close()
+
 
 def gather(ranks: Ranks, timeout_s: float, host: str | None = None) -> Leader:
     """Process 0: waits for all others. Raises WorkerError that names the ranks that did not come."""
@@ -151,6 +154,7 @@ def gather(ranks: Ranks, timeout_s: float, host: str | None = None) -> Leader:
         for line, _hello in found.values():
             with contextlib.suppress(OSError):
                 line.send({"do": "end", "why": str(error)}, timeout_s=1.0)
+            line.close()
         raise
     order = sorted(found)
     return Leader([found[rank][0] for rank in order], [found[rank][1] for rank in order])

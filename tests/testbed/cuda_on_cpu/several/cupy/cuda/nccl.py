@@ -20,7 +20,8 @@ if os.environ.get("NCCL_ON_CPU") == "genuine":
                 file = Path(folder, f"{relative}{suffix}")
                 if file.exists():
                     spec = importlib.util.spec_from_file_location(name, file)
-                    assert spec is not None and spec.loader is not None
+                    assert spec is not None
+                    assert spec.loader is not None
                     sys.modules[name] = module = importlib.util.module_from_spec(spec)
                     spec.loader.exec_module(module)
                     return

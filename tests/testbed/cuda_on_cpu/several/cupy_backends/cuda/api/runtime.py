@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import time
 
+from cupy_backends.cuda.api.state import STATE as state
 from cupy_backends.cuda.api.state import CUDARuntimeError as CUDARuntimeError
-from cupy_backends.cuda.api.state import STATE as state  # noqa: N811
 
 is_hip = False
 memcpyHostToHost, memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice, memcpyDefault = range(5)

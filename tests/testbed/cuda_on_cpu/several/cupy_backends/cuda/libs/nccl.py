@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from cupy_backends.cuda.api import runtime
 
 NCCL_FLOAT32 = NCCL_FLOAT = 7
@@ -63,7 +64,8 @@ def _do(give: Callable[[], None], take: Callable[[], None]) -> None:
 
 class NcclCommunicator:
     def __init__(self, ndev: int, commId: bytes, rank: int) -> None:
-        assert len(commId) == 128 and 0 <= rank < ndev
+        assert len(commId) == 128
+        assert 0 <= rank < ndev
         self._device, self._rank, self._ranks = runtime.getDevice(), rank, ndev
         self._folder = Path(os.environ["NCCL_ON_CPU"]) / commId.decode()[:32]
         self._sequence = 0
@@ -114,7 +116,14 @@ class NcclCommunicator:
         _do(lambda: None, lambda: self._arrive("sendrecv", pointer, numpy.frombuffer(self._get(name), numpy.float32)))
 
     def _collective(
-        self, name: str, send: int, sent: int, receive: int, got: int, stream: int, combine: Callable[[list[Any]], Any]
+        self,
+        name: str,
+        send: int,
+        sent: int,
+        receive: int,
+        got: int,
+        stream: int,
+        combine: Callable[[list[Any]], Any],
     ) -> None:
         self._check(send, sent, stream)
         self._check(receive, got, stream)
@@ -133,7 +142,8 @@ class NcclCommunicator:
         runtime.state.happen(name, self._device, pointer, content.nbytes)
 
     def _check(self, pointer: int, count: int, stream: int) -> None:
-        assert stream != 0 and runtime.state.streams[stream - 1] == self._device, "a stream of another device"
+        assert stream
+        assert runtime.state.streams[stream - 1] == self._device, "a stream of another device"
         runtime.state.check_inside(pointer, count * 4, self._device)
 
     def _pair(self, origin: int, target: int) -> str:
