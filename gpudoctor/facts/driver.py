@@ -77,6 +77,9 @@ class Driver(Fact, frozen=True, kw_only=True):
     device_nodes: list[DeviceNode] | None = None
     nodes_missing: list[str] | None = None  # nodes that should exist and do not
     nodes_denied: list[str] | None = None  # nodes that exist and this user may not open
+    nodes_wrong: list[str] | None = (
+        None  # nodes whose major number is not the driver's: "/dev/nvidia-uvm 508, not 511"
+    )
     persistenced_running: bool | None = None
     fabric_manager_running: bool | None = None
     fabric_manager_version: str | None = None

@@ -104,6 +104,8 @@ class Gpu(Fact, frozen=True, kw_only=True):
     fabric_state: str | None = None  # not_supported, not_started, in_progress, completed
     fabric_status: str | None = None  # success or the error's words
     fabric_health: str | None = None
+    fabric_cluster_uuid: str | None = None  # the NVLink domain that the GPU is registered with
+    fabric_clique: int | None = None  # the part of it whose GPUs reach each other
     inforom_corrupted: bool | None = None
     inforom_image: str | None = None  # version of the InfoROM image, "G500.0202.00.02"
     memory_unrepairable: bool | None = None  # the driver has given up on repairing the memory

@@ -173,6 +173,9 @@ def collect_nodes(source: Source, found: Collected) -> None:
         nodes = [_node(stat) for stat in stats if stat.status is Status.OK]
         words = " ".join(node.path for node in nodes) or "no /dev/nvidia*"
         found.set("device_nodes", nodes, Evidence(source="ls -l /dev/nvidia*", text=words[:400]))
+        wrong = wrong_majors(source, nodes)
+        if wrong is not None:
+            found.set("nodes_wrong", wrong, Evidence(source="/proc/devices", text="; ".join(wrong)[:400]))
         if is_machine(source):
             denied = [node.path for node in nodes if node.openable is False]
             found.set("nodes_denied", denied, next((n.evidence[""] for n in nodes if n.path in denied), None))
@@ -180,6 +183,28 @@ def collect_nodes(source: Source, found: Collected) -> None:
     answer = source.run(*requests.LS_DEV_NVIDIA)
     if said(answer):
         _collect_ls(answer, found)
+
+
+_OWNERS = (
+    (Lazy(r"/dev/nvidia(?:\d+|ctl)"), ("nvidia", "nvidia-frontend", "nvidiactl")),
+    (Lazy(r"/dev/nvidia-uvm(?:-tools)?"), ("nvidia-uvm",)),
+    (Lazy(r"/dev/nvidia-caps/.*"), ("nvidia-caps",)),
+)
+
+
+def wrong_majors(source: Source, nodes: list[DeviceNode]) -> list[str] | None:
+    """Nodes with another major number than /proc/devices gives their driver; `None` where that cannot be compared."""
+    answer = source.read("/proc/devices")
+    if answer.status is not Status.OK or not nodes:
+        return None
+    majors = {name: int(number) for number, name in re.findall(r"(?m)^\s*(\d+) (nvidia\S*)$", answer.text)}
+    wrong = []
+    for node in nodes:
+        owners = next((names for pattern, names in _OWNERS if pattern.fullmatch(node.path)), ())
+        right = next((majors[name] for name in owners if name in majors), None)
+        if right is not None and node.major is not None and node.major != right:
+            wrong.append(f"{node.path} {node.major}, not {right}")
+    return wrong if majors else None
 
 
 def _collect_ls(answer: CommandAnswer, found: Collected) -> None:

@@ -192,6 +192,8 @@ FIELDS: tuple[Field, ...] = (
     Field("fabric_state", values.snake, ("fabric/state",)),
     Field("fabric_status", values.nvml_status, ("fabric/status",)),
     Field("fabric_health", values.snake, ("fabric/health/summary",)),
+    Field("fabric_cluster_uuid", values.identifier, ("fabric/clusteruuid", "fabric/cluster_uuid")),
+    Field("fabric_clique", values.number, ("fabric/cliqueid", "fabric/clique_id")),
     Field("display_active", values.flag, ("display_active", "display active")),
     Field(
         "virtualization_mode",

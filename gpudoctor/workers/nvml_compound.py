@@ -146,7 +146,7 @@ class _Fabric(ctypes.Structure):
 
 
 def fabric(nvml: Library, handle: Any) -> tuple[Any, ...]:
-    """State, status code (with a meaning only in state 3), health mask and health."""
+    """State, status code (with a meaning only in state 3), health mask and health, cluster and clique."""
     for version, size in ((3, 40), (2, 36)):
         info = _Fabric(version=size | version << 24)
         try:
@@ -156,10 +156,20 @@ def fabric(nvml: Library, handle: Any) -> tuple[Any, ...]:
                 raise
             continue
         status = info.status if info.state == 3 else None
-        return _FABRIC_STATES.get(info.state), status, info.mask, _FABRIC_HEALTH.get(info.health)
+        health = _FABRIC_HEALTH.get(info.health)
+        return _FABRIC_STATES.get(info.state), status, info.mask, health, *_domain(info)
     info = _Fabric()
     nvml.call("nvmlDeviceGetGpuFabricInfo", handle, ctypes.byref(info, _Fabric.cluster.offset))
-    return _FABRIC_STATES.get(info.state), info.status if info.state == 3 else None, None, None
+    status = info.status if info.state == 3 else None
+    return _FABRIC_STATES.get(info.state), status, None, None, *_domain(info)
+
+
+def _domain(info: _Fabric) -> tuple[str | None, int | None]:
+    """The cluster's UUID and the clique of a GPU that is registered; all zeros on boards whose NVLink ends in the machine."""
+    digits = bytes(info.cluster).hex()
+    if info.state != 3 or not digits.strip("0"):
+        return None, None
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])), int(info.clique)
 
 
 def nvlinks(nvml: Library, handle: Any) -> tuple[Any, ...]:

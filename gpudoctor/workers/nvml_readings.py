@@ -168,7 +168,17 @@ READINGS: tuple[tuple[tuple[str, ...], Reader], ...] = (
     (("pcie_width",), _number("nvmlDeviceGetCurrPcieLinkWidth")),
     (("pcie_width_max",), _number("nvmlDeviceGetMaxPcieLinkWidth")),
     (("pcie_replay_count",), _number("nvmlDeviceGetPcieReplayCounter")),
-    (("fabric_state", "fabric_status_code", "fabric_health_mask", "fabric_health"), compound.fabric),
+    (
+        (
+            "fabric_state",
+            "fabric_status_code",
+            "fabric_health_mask",
+            "fabric_health",
+            "fabric_cluster_uuid",
+            "fabric_clique",
+        ),
+        compound.fabric,
+    ),
     (("display_active",), _number("nvmlDeviceGetDisplayActive")),
     (("virtualization_mode",), _named("nvmlDeviceGetVirtualizationMode", _VIRTUALIZATION)),
     (("addressing_mode",), compound.addressing),
