@@ -109,7 +109,7 @@ def cublas_on(cuda: Cuda) -> Iterator[Cublas]:
         library = getattr(libraries, "cublas", None)  # since CuPy 14 this also finds libraries in Python packages
         library = library or importlib.import_module("cupy_backends.cuda.libs.cublas")
     except Exception as error:
-        text = str(error).strip()[:2000]
+        text = str(error).strip()[:2000].encode("utf-8", "replace").decode()
         raise WorkerError(
             Error(api="cublas", message=text, name=type(error).__name__, where="loading cuBLAS")
         ) from error

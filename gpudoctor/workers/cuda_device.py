@@ -41,7 +41,7 @@ class Cuda:
             self.runtime: Any = importlib.import_module("cupy_backends.cuda.api.runtime")
             self.function: Any = importlib.import_module("cupy.cuda.function")
         except Exception as error:  # a broken installation may fail with anything
-            text = str(error).strip()[:2000] or type(error).__name__
+            text = str(error).strip()[:2000].encode("utf-8", "replace").decode() or type(error).__name__
             raise WorkerError(
                 Error(api="cupy", message=text, name=type(error).__name__, where="loading CuPy")
             ) from error

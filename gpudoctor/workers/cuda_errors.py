@@ -38,7 +38,8 @@ def as_error(error: BaseException, where: str, device: int | None = None) -> Err
         place = {"where": line.where or where, "device": device if line.device is None else line.device}
         return Error(api=line.api, message=line.message, code=line.code, name=line.name, **place)  # type: ignore[arg-type]
     kind = type(error).__name__
-    text = str(error).strip()[:MESSAGE_LIMIT] or kind
+    # A path in it may hold bytes that are no text.
+    text = str(error).strip()[:MESSAGE_LIMIT].encode("utf-8", "replace").decode() or kind
     if kind in _STATUS_CLASSES:
         status = getattr(error, "status", None)
         named = _NAMED.fullmatch(text)

@@ -115,6 +115,7 @@ def test_an_error_keeps_its_place() -> None:
         api="nvrtc", message="m", where="compiling k.cu for sm_90", device=1
     )
     assert len(as_error(RuntimeError("x" * 10**6), "y").message) == 2000
+    assert as_error(ImportError("lib\udce4.so: cannot open"), "y").message == "lib?.so: cannot open"
 
 
 def test_out_of_memory_is_recognized() -> None:
