@@ -214,7 +214,7 @@ def test_device(work: Work, device: Device, seconds: float, done: float) -> None
         if array < usual:
             work.note(
                 "shrunk",
-                f"arrays of {array // MIB} MiB instead of {usual // MIB} MiB: no more memory is free",
+                f"arrays of {array // MIB} MiB instead of {usual // MIB} MiB: no more memory is free or allowed",
                 ordinal,
             )
         if array < L2_TIMES * (device.l2_bytes or 0):

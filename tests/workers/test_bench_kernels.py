@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from gpudoctor.workers import cuda_device
-from gpudoctor.workers.bench_gemm import as_bits, as_float, tolerances
 from gpudoctor.workers.bench_memory import SHAPES, SHAPES_READ
 from gpudoctor.workers.bench_memtest import ADDRESS, CONSTANT, RANDOM, WALKING, unmix
 from gpudoctor.workers.cublas_gemm import BF16, FP8, FP16, FP32, PRECISIONS
 from gpudoctor.workers.cuda_device import compile_for, kernel_source
 from gpudoctor.workers.cuda_errors import WorkerError
+from gpudoctor.workers.gemm_product import as_bits, as_float, tolerances
 from tests.testbed import cuda_on_cpu, nvrtc
 
 FILES = sorted(path.name for path in (Path(cuda_device.__file__).parent / "kernels").glob("*.cu"))

@@ -18,6 +18,7 @@ from gpudoctor.workers.bench_memory import GIB, MIB, Shape
 from gpudoctor.workers.cublas_gemm import PRECISIONS
 from gpudoctor.workers.cuda_device import Kernels, summary
 from gpudoctor.workers.cuda_errors import WorkerError, as_error, is_expected, is_out_of_memory
+from gpudoctor.workers.gemm_product import tolerances
 from gpudoctor.workers.wrong_data import Record, WrongData, fault_of
 from tests.testbed import cuda_on_cpu
 from tests.testbed.cuda import FakeCuda
@@ -179,7 +180,7 @@ def test_matrix_sizes() -> None:
 
 def test_tolerances_are_small_beside_the_results() -> None:
     """A sum of 8192 products has a standard deviation of 30."""
-    bounds = {p.name: bench_gemm.tolerances(p, 8192) for p in PRECISIONS}
+    bounds = {p.name: tolerances(p, 8192) for p in PRECISIONS}
     assert bounds["fp32"] == bounds["tf32"]
     assert bounds["fp32"][1] < 0.001
     assert bounds["fp16"][1] < 0.3
