@@ -15,7 +15,7 @@ from gpudoctor.knowledge.copy_expectations import Limit
 from gpudoctor.knowledge.nccl_expectations import expected_busbw, expected_busbw_over_pcie
 
 # Memory: all kernels move at the bus's rate. The driver's own copy is shown beside them.
-_MEMORY_METRICS = frozenset({"read", "write", "copy", "scale", "triad", "device_copy"})
+_MEMORY_METRICS = frozenset({"read", "write", "copy", "scale", "triad"})
 _HOST_METRICS = frozenset({"h2d_pinned", "d2h_pinned"})
 _COMPUTE_SLICES = {"a30": 4, "rtx-pro-6000-server": 4, "rtx-pro-6000-ws": 4}
 _MIG_NAME = re.compile(r"MIG (\d+)g\.(\d+)gb")
@@ -31,6 +31,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     nvlink: bool | None = None  # pairs copy over NVLink
     p2p: bool | None = None  # pairs reach each other's memory at all
     site: Site = Site()
+    ranks: int | None = None  # of NCCL's test, when it went beyond these GPUs
 
     def target(self, figure: BenchFigure) -> Target | None:
         return next(
@@ -66,7 +67,7 @@ def _unknown(target: Target) -> str:
 
 def _memory(figure: BenchFigure, target: Target) -> Limit | str:
     if figure.metric not in _MEMORY_METRICS:
-        return "nothing is published for it"
+        return "the driver's own copy, for comparison"
     if target.model is None:
         return _unknown(target)
     fraction = 1.0 if target.mig is None else memory_fraction(target)
@@ -144,6 +145,8 @@ def _matrix_product(figure: BenchFigure, target: Target) -> Limit | str:
 
 
 def _collective(figure: BenchFigure, node: Node) -> Limit | str:
+    if node.ranks is not None:
+        return f"{node.ranks} ranks of a launcher: it depends on the network between them"
     slugs = {target.model.slug if target.model else None for target in node.targets}
     if len(slugs) != 1 or None in slugs:
         return "different models take part" if len(slugs) > 1 else _unknown(node.targets[0])

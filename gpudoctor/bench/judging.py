@@ -11,8 +11,9 @@ import msgspec
 
 from gpudoctor.bench.expectations import Node, limit_of
 from gpudoctor.bench.words import metric_words
-from gpudoctor.facts import BenchFigure
+from gpudoctor.facts import BenchFigure, Evidence
 from gpudoctor.knowledge.copy_expectations import Limit
+from gpudoctor.knowledge.gpus import GpuModel
 
 # A little below the limit may be chance: measured once more before it is called low.
 MARGIN = 0.90
@@ -31,7 +32,10 @@ def judged(figures: Sequence[BenchFigure], node: Node, busy: Mapping[str, str]) 
         _judged(figure, node, busy)
         if largest.get(_key(figure)) is not figure
         else _among_siblings(
-            _judged(figure, node, busy, compare=True), medians.get(_sibling_key(figure), []), _busy(figure, busy)
+            _judged(figure, node, busy, compare=True),
+            medians.get(_sibling_key(figure), []),
+            _busy(figure, busy),
+            node,
         )
         for figure in figures
     ]
@@ -40,6 +44,13 @@ def judged(figures: Sequence[BenchFigure], node: Node, busy: Mapping[str, str]) 
 
 # Boards on which switches or meshes join every GPU with every other by NVLink; earlier ones leave pairs without.
 _ALL_JOINED = frozenset({"ampere", "hopper", "blackwell"})
+
+
+_SHOWN_ONLY = frozenset({"device_copy", "bidirectional_pinned", "p2p_bidirectional"})
+
+
+def _is_joined(model: GpuModel) -> bool:
+    return model.nvlink_attach == "board" and model.architecture in _ALL_JOINED
 
 
 def _with_suspects(figures: list[BenchFigure], node: Node) -> list[BenchFigure]:
@@ -56,7 +67,7 @@ def _with_suspects(figures: list[BenchFigure], node: Node) -> list[BenchFigure]:
         if figure.test == "p2p" and figure.bdf is not None:
             target = node.target(figure)
             model = target.model if target else None
-            joined = model is not None and model.nvlink_attach == "board" and model.architecture in _ALL_JOINED
+            joined = model is not None and _is_joined(model)
             ends = sorted(filter(None, (figure.bdf, figure.peer_bdf)), key=lambda end: (-low[end], end))
             figure = msgspec.structs.replace(
                 figure,
@@ -106,8 +117,15 @@ def _judged(figure: BenchFigure, node: Node, busy: Mapping[str, str], *, compare
 
 
 def _with_limit(figure: BenchFigure, limit: Limit, verdict: str, why: str | None) -> BenchFigure:
+    evidence = figure.evidence
+    known = evidence.get("")
+    if known is not None and verdict == "low":
+        least = limit.threshold * limit.expected
+        told = f"{figure.metric} {figure.value:g} {figure.unit}, right from {least:.4g}: {limit.threshold:g} of {limit.expected:g}, {limit.basis}"
+        evidence = {**evidence, "": Evidence(source=known.source, text=told, line=known.line)}
     return msgspec.structs.replace(
         figure,
+        evidence=evidence,
         expected=limit.expected,
         ratio=round(figure.value / limit.expected, 3),
         threshold_ratio=limit.threshold,
@@ -140,10 +158,23 @@ def _medians(figures: Sequence[BenchFigure]) -> dict[tuple[Any, ...], list[float
     return values
 
 
-def _among_siblings(figure: BenchFigure, values: Sequence[float], busy: str | None) -> BenchFigure:
+def _is_comparable(figure: BenchFigure, node: Node) -> bool:
+    """Whether GPUs of one model should give the same: not where slots, sockets or the wiring of links make the difference."""
+    if figure.bdf is None or figure.metric in _SHOWN_ONLY:
+        return False
+    if figure.test == "pcie":
+        return figure.expected is None and "pinned" in figure.metric and "_far" not in figure.metric
+    if figure.test == "p2p":
+        target = node.target(figure)
+        model = target.model if target else None
+        return figure.path == "nvlink" and (model is None or _is_joined(model))
+    return True
+
+
+def _among_siblings(figure: BenchFigure, values: Sequence[float], busy: str | None, node: Node) -> BenchFigure:
     """Beside the GPUs of the same model here. Where nothing else is known this gives the verdict."""
     share = _SIBLING_SHARE.get(figure.test)
-    if len(values) < _FEWEST_SIBLINGS or share is None or figure.bdf is None or "_far" in figure.metric:
+    if len(values) < _FEWEST_SIBLINGS or share is None or not _is_comparable(figure, node):
         return figure
     if busy is not None:
         return figure if figure.verdict == "right" else msgspec.structs.replace(figure, why_unjudged=busy)
@@ -152,7 +183,7 @@ def _among_siblings(figure: BenchFigure, values: Sequence[float], busy: str | No
     figure = msgspec.structs.replace(
         figure, siblings_median=round(median, 2), siblings_ratio=ratio, siblings_threshold=share
     )
-    if figure.expected is not None or "pageable" in figure.metric or "bidirectional" in figure.metric:
+    if figure.expected is not None:
         return figure
     basis = f"median of the {len(values)} {_what(figure)} here"
     verdict = "low" if ratio < share else "right"

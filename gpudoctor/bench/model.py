@@ -82,6 +82,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[str, ...] | None = None
     seconds: float | None = None  # for each test; None: by test and level
     deadline: float  # time.monotonic() at which everything must be over
+    with_launcher: bool = False  # NCCL's test together with the other processes of srun, mpirun or torchrun
+    nccl_tests: bool = False  # by nccl-tests, where they are installed
 
 
 class Readers(msgspec.Struct, frozen=True):

@@ -25,24 +25,36 @@ _PAIR_SECONDS = 0.4
 _BETWEEN_SECONDS = 2.0  # counters after a test
 _WORKERS = {"burn": "gemm"}
 _ARGUMENTS = {"burn": ("--burn",)}
-_QUICK = frozenset({"memory", "pcie", "p2p"})  # have a short form
 
 
 def stages(
-    tests: Sequence[str], targets: Sequence[Target], *, level: int, seconds: float | None = None
+    tests: Sequence[str],
+    targets: Sequence[Target],
+    *,
+    level: int,
+    seconds: float | None = None,
+    launched: bool = False,
+    extra: tuple[str, ...] = (),
 ) -> list[Stage]:
-    """The tests in the order in which they run. Tests of several GPUs are left out where there is one, or MIG slices only."""
+    """The tests in the order in which they run. Tests of several GPUs are left out where there is one, or MIG slices only.
+
+    `launched`: this process is one of several that a launcher started for NCCL's test together. `extra` are more arguments
+    for that test.
+    """
     whole = [target for target in targets if target.mig is None]
     planned: list[Stage] = []
     for test in (test for test in TESTS if test in tests):
         taken = whole if test in _TOGETHER else targets
-        if not taken or (test in _TOGETHER and len(whole) < 2):
+        if not taken or (test in _TOGETHER and len(whole) < 2 and not (test == "nccl" and launched)):
             continue
         wanted = seconds if seconds is not None else _seconds(test, level, len(taken))
+        arguments = [*_ARGUMENTS.get(test, ()), *(("--quick",) if level < 3 else ())]
+        if test == "nccl":
+            arguments += [*(() if launched else ("--alone",)), *extra]
         planned.append(
             Stage(
                 test=test,
-                groups=_groups(test, taken, quick=level < 3),
+                groups=_groups(test, taken, tuple(arguments)),
                 seconds=wanted,
                 least_seconds=min(wanted, _LEAST[test]),
             )
@@ -56,31 +68,24 @@ def _seconds(test: str, level: int, devices: int) -> float:
     return base + min(60.0, _PAIR_SECONDS * pairs) if test == "p2p" else base
 
 
-def _groups(test: str, targets: Sequence[Target], *, quick: bool) -> tuple[tuple[Job, ...], ...]:
+def _groups(test: str, targets: Sequence[Target], arguments: tuple[str, ...]) -> tuple[tuple[Job, ...], ...]:
     if test in _TOGETHER:
-        return ((_job(test, tuple(targets), quick),),)
-    if test != "pcie":
-        # Memory and arithmetic of one GPU do not touch another's. Slices of one GPU share its clocks and power.
-        return _side_by_side(test, targets, [target.bdf or target.key for target in targets], quick)
-    # Copies go through the memory of a socket and the link above a switch: one at a time on each socket.
-    places = [f"node {target.numa_node}" if target.numa_node is not None else "machine" for target in targets]
-    return _side_by_side(test, targets, places, quick)
-
-
-def _side_by_side(
-    test: str, targets: Sequence[Target], places: list[str], quick: bool
-) -> tuple[tuple[Job, ...], ...]:
+        return ((_job(test, tuple(targets), arguments),),)
+    # Memory and arithmetic of one GPU do not touch another's. Slices of one GPU share its clocks and power.
+    places = [target.bdf or target.key for target in targets]
+    if test == "pcie":
+        # Copies go through the memory of a socket and the link above a switch: one at a time on each socket.
+        places = [f"node {target.numa_node}" if target.numa_node is not None else "machine" for target in targets]
     groups: dict[str, list[Job]] = {}
     for target, place in zip(targets, places, strict=True):
-        groups.setdefault(place, []).append(_job(test, (target,), quick))
+        groups.setdefault(place, []).append(_job(test, (target,), arguments))
     return tuple(tuple(group) for group in groups.values())
 
 
-def _job(test: str, targets: tuple[Target, ...], quick: bool) -> Job:
+def _job(test: str, targets: tuple[Target, ...], arguments: tuple[str, ...]) -> Job:
     devices = [part for target in targets for part in ("--device", str(target.ordinal))]
     worker = f"{WORKER_BENCH}{_WORKERS.get(test, test)}"
-    short = ("--quick",) if quick and test in _QUICK else ()
-    return Job(test=test, request=("worker", worker, *_ARGUMENTS.get(test, ()), *short, *devices), targets=targets)
+    return Job(test=test, request=("worker", worker, *arguments, *devices), targets=targets)
 
 
 def again(job: Job) -> Job:

@@ -31,6 +31,7 @@ from gpudoctor.facts import (
 from gpudoctor.sources.answers import ActiveSource, Status
 from gpudoctor.sources.later import Later
 from gpudoctor.sources.requests import DMESG, JOURNAL_KERNEL, WORKER_NVML, labelled
+from gpudoctor.workers.ranks import RankError, ranks_of
 
 # CUDA makes a context on each GPU for the first time here, which takes long without persistence mode.
 _DEVICES_SECONDS = 60.0
@@ -69,6 +70,7 @@ class Session:
         self.site = site or Site()
         self.stop = stop or threading.Event()
         self.on_event = on_event
+        self.ranks = _ranks(source) if wish.with_launcher else None
         self.targets: list[Target] = []
         self.busy: dict[str, str] = {}
         self.gpus: list[Gpu] = list(facts.gpus or [])
@@ -86,7 +88,14 @@ class Session:
         visible = self._find_devices()
         if visible is not None:
             self.busy = dict(self._busy())
-            stages = plan.stages(self.wish.tests, self.targets, level=self.wish.level, seconds=self.wish.seconds)
+            stages = plan.stages(
+                self.wish.tests,
+                self.targets,
+                level=self.wish.level,
+                seconds=self.wish.seconds,
+                launched=self.ranks is not None,
+                extra=("--nccl-tests",) if self.wish.nccl_tests else (),
+            )
             for index in range(len(stages)):
                 self._stage(stages[index:], index + 1)
         return Result(
@@ -135,7 +144,11 @@ class Session:
         linked = any(link.active for target in self.targets if target.gpu for link in target.gpu.nvlinks or [])
         nvlink = True if "nvlink" in paths or linked else None if "board" in attach else False
         return Node(
-            targets=self.targets, nvlink=nvlink, p2p=bool(paths - {"host"}) if paths else None, site=self.site
+            targets=self.targets,
+            nvlink=nvlink,
+            p2p=bool(paths - {"host"}) if paths else None,
+            site=self.site,
+            ranks=self.ranks,
         )
 
     def _stage(self, planned: Sequence[Stage], number: int) -> None:
@@ -217,3 +230,12 @@ class Session:
             self.changes += counters.kernel_changes(test, self.kernel, kernel)
             self.kernel = kernel
             self.read_later = True
+
+
+def _ranks(source: ActiveSource) -> int | None:
+    """How many processes a launcher started together with this one; None when it runs alone."""
+    try:
+        ranks = ranks_of(source.environment() or {})
+    except RankError:
+        return None  # the worker says what is wrong with them
+    return ranks.world if ranks is not None else None

@@ -35,6 +35,8 @@ class Active(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[str, ...] | None = None
     seconds: float | None = None
     site: Site | None = None
+    with_launcher: bool = False
+    nccl_tests: bool = False
 
 
 class Tested(msgspec.Struct, kw_only=True):
@@ -81,6 +83,8 @@ def tested(source: ActiveSource, facts: Facts, active: Active, *, begun: float, 
         level=active.level,
         gpus=active.gpus,
         seconds=active.seconds,
+        with_launcher=active.with_launcher,
+        nccl_tests=active.nccl_tests,
         deadline=begun + deadline_seconds - _RESERVE_SECONDS if live else started + _ENDLESS_SECONDS,
     )
     stop = threading.Event()

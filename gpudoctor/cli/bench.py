@@ -63,6 +63,9 @@ def bench(
         Path | None,
         typer.Option("--save-baseline", metavar="FILE", help="Write this node's figures there.", show_default=False),
     ] = None,
+    nccl_tests: Annotated[
+        bool, typer.Option("--nccl-tests", help="Let all_reduce_perf and its like measure, where they are installed.")
+    ] = False,
     rules: options.Rules = None,
     format: options.Format = "text",
     output: options.Output = None,
@@ -97,7 +100,15 @@ def bench(
     how = reporting(format, output, fail_on=fail_on, allow_unknown=allow_unknown, verbose=verbose)
     machine = open_machine(None)
     ruleset = load_rules(rules or [])
-    active = Active(level=3, tests=wanted, gpus=tuple(gpus) if gpus else None, seconds=seconds, site=site)
+    active = Active(
+        level=3,
+        tests=wanted,
+        gpus=tuple(gpus) if gpus else None,
+        seconds=seconds,
+        site=site,
+        with_launcher=True,
+        nccl_tests=nccl_tests,
+    )
     request = Request(deadline_seconds=deadline if deadline is not None else DEADLINES[3], active=active)
     report, tested = examine_actively(machine, ruleset, request)
     if save_baseline is not None and tested is not None:

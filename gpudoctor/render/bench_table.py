@@ -38,7 +38,7 @@ _MOST_IN_MATRIX = 9
 _MOST_ROWS = 32
 _FEW_ROWS = 2
 _MOST_NOTES = 8
-_MARK = "!"
+_LOW, _BEHIND = "!", "<"
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -128,8 +128,8 @@ def _line(label: str, cells: Sequence[str]) -> str:
 
 
 def _remarkable(rows: Sequence[_Row]) -> list[_Row]:
-    """GPUs with a low figure."""
-    return [row for row in rows if any(figure.verdict == "low" for figure in row.cells.values())]
+    """GPUs with a figure that is low or behind the others'."""
+    return [row for row in rows if any(_mark(figure) for figure in row.cells.values())]
 
 
 def _medians(rows: Sequence[_Row], metrics: Sequence[str]) -> list[str]:
@@ -140,13 +140,21 @@ def _medians(rows: Sequence[_Row], metrics: Sequence[str]) -> list[str]:
     return cells
 
 
+def _mark(figure: BenchFigure) -> str:
+    """What a reader should look at: low, or behind the GPUs of its model here."""
+    if figure.verdict == "low":
+        return _LOW
+    behind = figure.siblings_ratio is not None and figure.siblings_ratio < (figure.siblings_threshold or 0)
+    return _BEHIND if behind else ""
+
+
 def _cell(figure: BenchFigure | None, paint: Paint) -> str:
     """Nine columns, the last one for the mark."""
     if figure is None:
         return f"{'-':>{_COLUMN}} "
-    low = figure.verdict == "low"
-    text = f"{number(figure.value):>{_COLUMN}}{_MARK if low else ' '}"
-    return paint.severity(text, "warning") if low else text
+    mark = _mark(figure)
+    text = f"{number(figure.value):>{_COLUMN}}{mark or ' '}"
+    return paint.severity(text, "warning") if mark else text
 
 
 def _least(figures: Sequence[BenchFigure | None]) -> str:
@@ -171,12 +179,12 @@ def _pairs(figures: list[BenchFigure], width: int, paint: Paint, every: bool) ->
     names = sorted(
         {index for figure in one_way for index in (figure.gpu_index, figure.peer_index) if index is not None}
     )
-    low = sum(figure.verdict == "low" for figure in one_way)
+    low = sum(bool(_mark(figure)) for figure in one_way)
     fits = len(names) <= _MOST_IN_MATRIX and 12 + 7 * len(names) <= width
     if not fits or not (every or low or len(names) <= _FEW_ROWS):
         values = [figure.value for figure in one_way]
         told = f"{len(values)} pairs: {number(min(values))} to {number(max(values))}, median {number(statistics.median(values))}"
-        return [*lines, f"    {told}" + (f", {low} low{_MARK}" if low else "")]
+        return [*lines, f"    {told}" + (f", {low} low or behind" if low else "")]
     cells = {(figure.gpu_index, figure.peer_index): figure for figure in one_way}
     lines.append("    from \\ to" + "".join(f"{f'GPU {name}':>7}" for name in names))
     for row in names:
@@ -188,9 +196,9 @@ def _pairs(figures: list[BenchFigure], width: int, paint: Paint, every: bool) ->
 def _pair(figure: BenchFigure | None, paint: Paint) -> str:
     if figure is None:
         return f"{'-':>6} "
-    low = figure.verdict == "low"
-    text = f"{number(figure.value):>6}{_MARK if low else ' '}"
-    return paint.severity(text, "warning") if low else text
+    mark = _mark(figure)
+    text = f"{number(figure.value):>6}{mark or ' '}"
+    return paint.severity(text, "warning") if mark else text
 
 
 def _collectives(figures: list[BenchFigure], width: int, paint: Paint) -> list[str]:
@@ -221,7 +229,7 @@ def _memory_tests(runs: list[BenchRun], faults: Sequence[BenchFault], width: int
         if run.memory_tested_mib is None:
             continue
         wrong = [fault for fault in faults if fault.test == "memtest" and fault.bdf in (run.gpus or [])]
-        words = f"{sum(fault.count or 1 for fault in wrong)} wrong words{_MARK}" if wrong else "no error"
+        words = f"{sum(fault.count or 1 for fault in wrong)} wrong words ({_LOW})" if wrong else "no error"
         text = f"    {cut(', '.join(run.gpus or []), _FIRST_COLUMN):<{_FIRST_COLUMN}} {run.memory_tested_mib} MiB: {words}"
         lines.append(paint.severity(text, "warning") if wrong else text)
     return ["  memory test", *lines] if lines else []
@@ -248,7 +256,9 @@ def _legend(figures: Sequence[BenchFigure], width: int) -> list[str]:
     right = sum(figure.verdict == "right" for figure in figures)
     busy = list(dict.fromkeys(f.why_unjudged for f in figures if f.why_unjudged and "not free" in f.why_unjudged))
     lines = [line for why in busy[:2] for line in wrap(f"not judged: {why}", width, "  ", "    ")]
-    told = f"{right} figures are right, {low} low ({_MARK})" if low else f"{right} figures are right, none is low"
+    told = f"{right} figures are right, {low} low ({_LOW})" if low else f"{right} figures are right, none is low"
     only = len(figures) - right - low
     told += f", {only} are shown only" if only else ""
+    behind = sum(_mark(figure) == _BEHIND for figure in figures)
+    told += f"; {behind} behind their siblings ({_BEHIND})" if behind else ""
     return [*lines, *wrap(f"{told}; --format json has what each is held against", width, "  ", "    ")]

@@ -48,7 +48,7 @@ RTX_4090: dict[str, Any] = {
     "values": {
         "name": "NVIDIA GeForce RTX 4090", "device_id": "10de:2684", "architecture": "ada", "compute_capability": "8.9",
         "memory_total_mib": 24564, "pcie_generation": 1, "pcie_generation_max": 4, "pcie_generation_device_max": 4,
-        "power_limit_w": 450.0, "power_limit_default_w": 450.0, "sm_clock_max_mhz": 3105, "links": 0, "ecc_mode": 0,
+        "power_limit_w": 450.0, "power_limit_default_w": 450.0, "sm_clock_max_mhz": 3105, "links": 0, "ecc_mode": None, "ecc_mode_pending": None,
     },
     "memory": {"read": 945.0, "write": 930.0, "copy": 921.0, "scale": 920.0, "triad": 927.0, "device_copy": 915.0},
     "gemm": {"fp32": 75.0, "tf32": 81.0, "fp16": 158.0, "bf16": 160.0, "fp8": 300.0},
@@ -69,7 +69,6 @@ _IDLE: dict[str, Any] = {
     "pcie_width": 16, "pcie_width_max": 16, "pcie_replay_count": 0, "display_active": 0, "processes": [],
 }  # fmt: skip
 _TESTS = ("memory", "gemm", "pcie", "p2p", "nccl")
-_QUICK = ("memory", "pcie", "p2p")
 
 
 def lines(*items: dict[str, Any]) -> str:
@@ -141,8 +140,8 @@ class Node:
 
     def request(self, test: str, *ordinals: int) -> Argv:
         """The worker's request on these devices."""
-        quick = ("--quick",) if test in _QUICK else ()
-        return ("worker", f"bench_{test}", *quick, *(p for o in ordinals for p in ("--device", str(o))))
+        alone = ("--alone",) if test == "nccl" else ()
+        return ("worker", f"bench_{test}", "--quick", *alone, *(p for o in ordinals for p in ("--device", str(o))))
 
     def output(self, test: str, *ordinals: int) -> str:
         """What the worker says there."""
