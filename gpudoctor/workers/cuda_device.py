@@ -42,6 +42,8 @@ class Cuda:
             self.function: Any = importlib.import_module("cupy.cuda.function")
         except Exception as error:  # a broken installation may fail with anything
             text = str(error).strip()[:2000].encode("utf-8", "replace").decode() or type(error).__name__
+            if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
+                text += f"; install it with: pip install 'gpudoctor[cuda{cuda_major()}]'"
             raise WorkerError(
                 Error(api="cupy", message=text, name=type(error).__name__, where="loading CuPy")
             ) from error
@@ -230,6 +232,16 @@ def measure(
     while len(times) < repeats and (len(times) < 3 or time.monotonic() - begun < budget_s):
         times.append(cuda.timed(run))
     return summary(times, each)
+
+
+def cuda_major() -> int:
+    """The CUDA generation whose packages the driver can run: 13 where it can, else 12. Needs no device."""
+    version = ctypes.c_int()
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return 12
+    return 13 if version.value >= 13000 else 12
 
 
 def kernel_source(file_name: str) -> str:
