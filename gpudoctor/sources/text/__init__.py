@@ -9,7 +9,7 @@ import msgspec
 from gpudoctor.facts import Document, DocumentKind
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Status
-from gpudoctor.sources.foreign import RECOGNISERS, bug_report, kernel_log
+from gpudoctor.sources.foreign import RECOGNISERS, Recogniser, bug_report, kernel_log, nccl
 from gpudoctor.sources.foreign.answer import Found
 from gpudoctor.sources.stored import Answers, StoredSource, filled
 from gpudoctor.sources.text import combine, values
@@ -47,11 +47,13 @@ def _answers(lines: list[Line]) -> Answers:
     for block, known_by_command in zip(found, own, strict=True):
         programs = {argv[0] for argv in known_by_command.commands}
         if block.container or programs & _ELSEWHERE:
-            continue  # its shape must not make it this machine's
+            # its shape must not make it this machine's; what a job says of itself holds wherever it ran
+            _by_content(answers, block, (nccl,))
+            continue
         if not programs & _LOG_COMMANDS:
             _kernel_lines(answers, block)
         if block.command is None or not _is_understood(known_by_command):
-            _by_content(answers, block)
+            _by_content(answers, block, _BY_CONTENT)
     return answers
 
 
@@ -67,9 +69,9 @@ def _is_understood(answers: Answers) -> bool:
     )
 
 
-def _by_content(answers: Answers, block: Block) -> None:
+def _by_content(answers: Answers, block: Block, kinds: tuple[Recogniser, ...]) -> None:
     text, numbers = block.text, block.numbers
-    for kind in _BY_CONTENT:
+    for kind in kinds:
         if kind.recognise(text):
             _add(answers, kind.requests(text), numbers)
 
