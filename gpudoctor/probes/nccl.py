@@ -44,14 +44,16 @@ def _brought(source: Source) -> list[CommandAnswer]:
 
 
 def config_files(source: Source) -> tuple[dict[str, str] | None, dict[str, Evidence]]:
-    """Variables of /etc/nccl.conf and ~/.nccl.conf, which the environment overrides; None where neither was read.
+    """Variables of NCCL's files, which the environment overrides; None where none was read.
 
-    One `NAME=value` a line; NCCL skips lines that begin with `#`.
+    $NCCL_CONF_FILE or else ~/.nccl.conf comes first, /etc/nccl.conf adds what is not set yet (NCCL's src/misc/param.cc).
+    One `NAME=value` a line; lines that begin with `#` are skipped.
     """
     home = source.env("HOME")
+    own = source.env("NCCL_CONF_FILE") or (f"{home.rstrip('/')}/.nccl.conf" if home else None)
     found: dict[str, str] | None = None
     evidence: dict[str, Evidence] = {}
-    for path in ("/etc/nccl.conf", *([f"{home.rstrip('/')}/.nccl.conf"] if home else [])):
+    for path in (*([own] if own else []), "/etc/nccl.conf"):
         answer = source.read(path)
         if answer.status is not Status.OK:
             continue

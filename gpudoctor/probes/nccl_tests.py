@@ -161,8 +161,8 @@ def parse_row(line: str) -> NcclRow | None:
     words = _LAUNCHER.sub("", line).split()
     if len(words) < 11 or not (words[0].isdigit() and words[1].isdigit()) or words[2].isdigit():
         return None
-    tail = [word for word in words[3:] if _NUMBER.match(word)]
-    if len(tail) not in (8, 9):
+    tail = words[3:] if _NUMBER.match(words[3]) else words[4:]  # all but reductions print no operator
+    if len(tail) not in (8, 9) or not all(_NUMBER.match(word) for word in tail):
         return None
     time, algorithm, bus, wrong = tail[-8:-4]
     try:

@@ -14,7 +14,7 @@ KIND = DocumentKind.LOG
 _TESTS = Lazy(r"^.*# nThread \d+ |^\s*#\s*Avg bus bandwidth\s*:|^\s*#\s+size\s+count\s+type\s+redop", re.MULTILINE)
 _LOG = Lazy(r"\bNCCL (?:INFO|WARN|TRACE) |\bNCCL version \d", re.MULTILINE)
 _WATCHDOG = Lazy(
-    r"ProcessGroupNCCL|\bWorkNCCL\(|\b[Mm]issing ranks(?: are|:)|are the lagging ranks|lagging/dead/mismatched ranks|\b(?:COLLECTIVE_TYPE|SIZE_OR_SYNTAX|COLLECTIVE_DTYPE)_MISMATCH\b"
+    r"ProcessGroupNCCL|\bWorkNCCL\(|\b[Mm]issing ranks(?: are|:)|are the lagging ranks|lagging/dead/mismatched ranks|but didn.t join collective #|\b(?:COLLECTIVE_TYPE|SIZE_OR_SYNTAX|COLLECTIVE_DTYPE)_MISMATCH\b"
 )
 _SIGNS = ((NCCL_TESTS, _TESTS), (NCCL_DEBUG_LOG, _LOG), (TORCH_DISTRIBUTED_LOG, _WATCHDOG))
 
