@@ -68,8 +68,7 @@ class _Test:
         nccl, version = load(self.work.cuda)
         devices = chosen(self.work.devices, self.ranks)
         self.watch.begin("taking memory on the GPUs", SETUP_PATIENCE_S)
-        most = min(nccl_plan.SIZES[-1], self.work.arguments.max_bytes)
-        self.group = group = Group(self.work.cuda, nccl, devices, most)
+        self.group = group = Group(self.work.cuda, nccl, devices, self._largest())
         if group.unchecked:
             text = f"only the first 16 MiB of results are checked, through the host: {group.unchecked}"
             self.work.note("skipped", text)
@@ -77,7 +76,10 @@ class _Test:
             self._lead(nccl, version, group)
         else:
             self._follow(version, group)
-        group.close()
+
+    def _largest(self) -> int:
+        sizes = nccl_plan.QUICK_SIZES if self.work.arguments.quick else nccl_plan.SIZES
+        return int(min(sizes[-1], self.work.arguments.max_bytes))
 
     def leave(self) -> None:
         """Lets the other processes go on, or end."""
@@ -96,7 +98,7 @@ class _Test:
         seats = [len(group.seats), *(int(hello["gpus"]) for hello in leader.others)]
         self.world = sum(seats)
         size = min(sizes)
-        if size < min(nccl_plan.SIZES[-1], self.work.arguments.max_bytes):
+        if size < self._largest():
             self.work.note("shrunk", f"{size >> 20} MiB at most: not enough free memory for more", value=size / 2**20)
         self.watch.begin("starting NCCL", SETUP_PATIENCE_S)
         unique_id = to_bytes(nccl.get_unique_id())

@@ -47,14 +47,15 @@ class Place:
 
 def places(bdf: str | None, nodes: list[numa.Node], near: int | None) -> tuple[list[Place], str | None]:
     """The places to measure from, and what of it cannot be done. `near` is the GPU's node."""
-    if len(nodes) < 2 and not (nodes and near is not None and nodes[0].number != near):
+    if len(nodes) < 2:
         return [Place(None)], None
     if near is None:
         return [Place(None)], f"the firmware does not say to which NUMA node {bdf or 'this GPU'} belongs"
-    own = next((node for node in nodes if node.number == near), None)
-    far = numa.farthest(near, nodes)
-    if own is None:
-        why = f"this process may not run on NUMA node {near}, which {bdf or 'this GPU'} belongs to: only far figures"
+    own = numa.nearest(near, nodes)
+    assert own is not None
+    far = numa.farthest(own.number, nodes)
+    if not own.cpus:
+        why = f"this process may not run on NUMA node {own.number}, {bdf or 'this GPU'}'s: only far figures"
         return [Place(far, "_far")], why
     return [Place(own), *([Place(far, "_far")] if far is not None else [])], None
 

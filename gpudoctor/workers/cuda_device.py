@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
 import os
 import re
@@ -253,6 +254,7 @@ def kernel_source(file_name: str) -> str:
     )
 
 
+@functools.cache
 def compile_for(source: str, compute_capability: str, file_name: str, options: tuple[str, ...] = ()) -> bytes:
     """Machine code for a device of `compute_capability` ("9.0"), by NVRTC, which needs no GPU.
 

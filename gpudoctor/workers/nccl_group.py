@@ -35,7 +35,10 @@ class Seat:
 
 
 class Group:
-    """Opens the GPUs at once; `connect` makes them ranks. Calls come from one thread."""
+    """Opens the GPUs at once; `connect` makes them ranks. Calls come from one thread.
+
+    Nothing is taken down: the end of the process does that, and destroying a communicator may wait for other ranks.
+    """
 
     def __init__(self, cuda: Cuda, nccl: Any, devices: list[Device], most: int) -> None:
         """Takes two buffers on every GPU, of at most `most` bytes, less where there is no room. Raises WorkerError."""
@@ -58,12 +61,6 @@ class Group:
         for index, seat in enumerate(self.seats):
             self._cuda.runtime.setDevice(seat.device.ordinal)
             seat.patterns.fill_values(seat.send, size // ELEMENT, first_rank + index)
-
-    def close(self) -> None:
-        for seat in self.seats:
-            if seat.comm is not None:
-                with contextlib.suppress(Exception):
-                    seat.comm.destroy()
 
     def time(self, collective: str, count: int, iterations: int, repeats: int) -> list[float]:
         """Seconds of one run, for each repeat; a first one, not counted, brings all ranks together. Raises WorkerError."""

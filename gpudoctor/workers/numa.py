@@ -15,7 +15,7 @@ _DEVICES = Path("/sys/bus/pci/devices")
 
 @dataclass(frozen=True)
 class Node:
-    """One node: the CPUs of it on which this process may run, and its distance to every node, itself included."""
+    """One node: those of its CPUs on which this process may run, and its distance to every node, itself included."""
 
     number: int
     cpus: frozenset[int]
@@ -33,19 +33,18 @@ def parse_cpus(text: str) -> frozenset[int]:
 
 
 def nodes(folder: Path = _NODES, allowed: frozenset[int] | None = None) -> list[Node]:
-    """Nodes with CPUs on which this process may run. Nodes of memory alone (a GPU's, say) are none."""
+    """Nodes with CPUs; `cpus` is empty where this process may run on none of them. Nodes of memory alone are left out."""
     if allowed is None:
         allowed = frozenset(os.sched_getaffinity(0))
     numbers = sorted(int(path.name[4:]) for path in folder.glob("node[0-9]*") if path.name[4:].isdigit())
-    found = [
-        Node(
-            number,
-            parse_cpus(_text(folder / f"node{number}" / "cpulist")) & allowed,
-            _distances(_text(folder / f"node{number}" / "distance"), numbers),
-        )
-        for number in numbers
-    ]
-    return [node for node in found if node.cpus]
+    found: list[Node] = []
+    for number in numbers:
+        cpus = parse_cpus(_text(folder / f"node{number}" / "cpulist"))
+        if cpus:
+            found.append(
+                Node(number, cpus & allowed, _distances(_text(folder / f"node{number}" / "distance"), numbers))
+            )
+    return found
 
 
 def node_of(bdf: str | None, folder: Path = _DEVICES) -> int | None:
@@ -54,9 +53,14 @@ def node_of(bdf: str | None, folder: Path = _DEVICES) -> int | None:
     return int(text) if text.isdigit() else None
 
 
+def nearest(near: int, among: list[Node]) -> Node | None:
+    """Node `near` itself, or where it has no CPUs the one that is nearest to it."""
+    return min(among, key=lambda node: (node.number != near, node.distances.get(near, 0), node.number), default=None)
+
+
 def farthest(near: int, among: list[Node]) -> Node | None:
-    """The node that is farthest from node `near`; None when there is no other."""
-    others = [node for node in among if node.number != near]
+    """The node with CPUs of ours that is farthest from node `near`; None when there is no other."""
+    others = [node for node in among if node.number != near and node.cpus]
     return max(others, key=lambda node: (node.distances.get(near, 0), -node.number), default=None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import socket
 import threading
 from pathlib import Path
@@ -187,20 +188,41 @@ def test_nodes_with_cpus_of_ours(tmp_path: Path) -> None:
     folder = machine(tmp_path, {0: "0-3,8", 1: "4-7", 2: ""}, distances)
     nodes = numa.nodes(folder, frozenset(range(8)))
     assert [(node.number, sorted(node.cpus)) for node in nodes] == [(0, [0, 1, 2, 3]), (1, [4, 5, 6, 7])]
-    far = numa.farthest(0, nodes)
-    assert far is not None
-    assert far.number == 1
+    for near, far in ((0, 1), (1, 0), (2, 0)):
+        found = numa.farthest(near, nodes)
+        assert found is not None
+        assert found.number == far
+    nearest = numa.nearest(2, nodes)  # which has memory only
+    assert nearest is not None
+    assert nearest.number == 0
     assert numa.nodes(tmp_path / "nothing", frozenset({0})) == []
+    one = numa.nodes(folder, frozenset({1}))
+    assert [(node.number, sorted(node.cpus)) for node in one] == [(0, [1]), (1, [])]
+    assert numa.farthest(0, one) is None
+
+
+def test_a_thread_runs_on_a_node_for_a_while() -> None:
+    before = os.sched_getaffinity(0)
+    one = frozenset({min(before)})
+    with numa.running_on(numa.Node(0, one, {})):
+        assert os.sched_getaffinity(0) == one
+    with numa.running_on(None):
+        assert os.sched_getaffinity(0) == before
 
 
 def test_places_to_copy_from() -> None:
-    one, two = (numa.Node(number, frozenset({number}), {0: 10, 1: 21}) for number in (0, 1))
+    one, two = (
+        numa.Node(number, frozenset({number}), {0: 10 + 11 * number, 1: 21 - 11 * number}) for number in (0, 1)
+    )
+    near, far = bench_pcie.Place(two), bench_pcie.Place(one, "_far")
     assert bench_pcie.places("b", [one], 0) == ([bench_pcie.Place(None)], None)
-    assert bench_pcie.places("b", [one, two], 1) == ([bench_pcie.Place(two), bench_pcie.Place(one, "_far")], None)
-    plan, why = bench_pcie.places("b", [one], 1)  # bound to the other socket: no near figure can be had
-    assert plan == [bench_pcie.Place(one, "_far")]
+    assert bench_pcie.places("b", [one, two], 1) == ([near, far], None)
+    bound = numa.Node(1, frozenset(), two.distances)  # to the other socket: no near figure can be had
+    plan, why = bench_pcie.places("b", [one, bound], 1)
+    assert plan == [far]
     assert why is not None
     assert "may not run on NUMA node 1" in why
+    assert bench_pcie.places("b", [one, bound], 0) == ([bench_pcie.Place(one)], None)
     plan, why = bench_pcie.places("b", [one, two], None)
     assert plan == [bench_pcie.Place(None)]
     assert why is not None
