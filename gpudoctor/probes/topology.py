@@ -34,6 +34,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\x1b\(B|(?<=\s)\[4m|\[0m")
 _KIND = re.compile(r"^(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|C2C|N/A|DIS)$")
 _DEVICE = re.compile(r"^(?:GPU\d+|NIC\d+|[a-zA-Z][\w-]*_?\d[\w]*)$")
 _AFFINITY = re.compile(r"^(?:N/A|\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)$")
+_P2P_ROW = re.compile(r"^\s*GPU\d+\s+(?:X\s+)?(?:OK|C?NS|GNS|TNS|DR|U)\b")
 _NIC = re.compile(r"^\s*(NIC\d+):\s*(\S+)\s*$")
 
 
@@ -98,6 +99,8 @@ def parse_p2p(text: str) -> list[TopologyLink]:
 def parse_topology(text: str, source: str = "nvidia-smi topo -m") -> Topology | None:
     """The matrix; None where there is none. Rows that are missing leave only their pairs with one another unknown."""
     lines = [_ESCAPES.sub("", line).rstrip() for line in text.split("\n")]
+    if any(_P2P_ROW.match(line) for line in lines):
+        return None  # `nvidia-smi topo -p2p`
     head = next((place for place, line in enumerate(lines) if _is_head(line)), None)
     columns = _columns_of_rows(lines) if head is None else _devices(lines[head])
     if not columns:
