@@ -85,7 +85,7 @@ class _Pairs:
             self.watch.begin(f"preparing GPU {device.ordinal}", _SETUP_PATIENCE_S)
             fitting = max(SMALLEST, self.cuda.free_bytes() // _DEVICE_SHARE // MIB * MIB)
             if fitting < self.size:
-                text = f"copies of {fitting // MIB} MiB: GPU {device.ordinal} has no more free memory"
+                text = f"copies of {fitting // MIB} MiB: GPU {device.ordinal} has no room for more"
                 self.work.note("shrunk", text, device.ordinal, fitting / MIB)
                 self.size = fitting
             opened.append(device)
