@@ -12,6 +12,7 @@ from gpudoctor.probes.ask import is_machine, read_text, said
 from gpudoctor.probes.collect import quote
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.probes.pci_from_lspci import acs_of, from_lspci, sizes_of
+from gpudoctor.probes.pci_iommu import mode_of_command_line, with_iommu_of_logs
 from gpudoctor.probes.pci_log import completed, devices_in_logs
 from gpudoctor.probes.pci_lspci import BRIDGE_CLASSES, GPU_CLASSES, parse_lspci
 from gpudoctor.sources import requests
@@ -34,7 +35,7 @@ def probe(source: Source) -> Pci | None:
         if devices:
             pci = msgspec.structs.replace(pci or Pci(), nvidia_devices=devices)
     if not is_machine(source):
-        pci = _with_log(source, pci)
+        pci = with_iommu_of_logs(source, _with_log(source, pci))
     return pci
 
 
@@ -94,6 +95,8 @@ def _iommu(source: Source, gpus: list[PciDevice]) -> tuple[bool | None, str | No
     group = next((gpu.iommu_group for gpu in gpus if gpu.iommu_group is not None), groups.names[0])
     kind = read_text(source, f"/sys/kernel/iommu_groups/{group}/type") or ""
     mode = "passthrough" if kind == "identity" else "translated" if kind.startswith("DMA") else None
+    if mode is None:  # kernels before 4.11 do not tell a group's type
+        mode = mode_of_command_line(read_text(source, "/proc/cmdline") or "")
     return True, mode
 
 

@@ -178,3 +178,26 @@ def test_no_card() -> None:
 def test_interfaces(text: str, names: list[str] | None) -> None:
     facts, _ = run_probes(open_text(text))
     assert (facts.network.interfaces if facts.network else None) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        (
+            "[    0.41] iommu: Default domain type: Translated\n[    0.41] iommu: DMA domain TLB invalidation policy: lazy mode",
+            "translated",
+        ),
+        ("[    0.4] iommu: Default domain type: Passthrough (set via kernel command line)", "passthrough"),
+        (
+            "$ cat /proc/cmdline\nBOOT_IMAGE=/vmlinuz-6.8.0-51-generic root=UUID=1 ro amd_iommu=on iommu=pt quiet",
+            "passthrough",
+        ),
+        ("[    0.0] Command line: BOOT_IMAGE=/vmlinuz root=/dev/sda1 intel_iommu=off", "off"),
+        ("$ cat /proc/cmdline\nBOOT_IMAGE=/vmlinuz-6.8.0 root=UUID=1 ro intel_iommu=on,sm_on", None),
+        ("iommu? no idea", None),
+    ],
+)
+def test_the_iommu_of_a_log(text: str, mode: str | None) -> None:
+    facts, runs = run_probes(open_text(text))
+    assert [run.name for run in runs if run.state == "crashed"] == []
+    assert (facts.pci.iommu_mode if facts.pci else None) == mode
