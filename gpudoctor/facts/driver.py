@@ -89,6 +89,7 @@ class Driver(Fact, frozen=True, kw_only=True):
     runfile_log: str | None = None
     gsp_firmware_version: str | None = None
     nvidia_smi_error: str | None = None  # what nvidia-smi said when it failed, its own words
+    attached_gpus: int | None = None  # how many GPUs nvidia-smi -q says there are, however many its output shows
     nvidia_smi_exit_code: int | None = None
     nvml_error: str | None = None  # NVML return by name: DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, ...
     nvml_error_code: int | None = None

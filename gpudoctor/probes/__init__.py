@@ -1,7 +1,8 @@
 """Probes: raw evidence in, typed facts out. A probe is a module with NAME, `probe(source)`, and pure `parse_*` functions.
 
 `probe(source)` returns its group's value (GROUP, by default NAME), or `Facts` where it knows fields of several groups, or
-`None` when it learnt nothing. It never raises for what a machine or a text does; if it does, only that probe is lost.
+`None` when it learnt nothing. A probe may have `lacks(value)`, which says what keeps its facts from being an answer, or
+`None`. It never raises for what a machine or a text does; if it does, only that probe is lost.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from gpudoctor.facts import Kernel
 from gpudoctor.probes.kernel_bursts import LISTS, facts_of
 from gpudoctor.probes.kernel_scan import Scan, scan_log
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Source, Status
+from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import DMESG, JOURNAL_KERNEL, SYSLOG
 
 NAME = "kernel_log"
@@ -26,6 +27,13 @@ _PSTORE = ("/sys/fs/pstore", "/var/lib/systemd/pstore")
 _EARLIER = tuple(("journalctl", "-k", "-b", f"-{number}") for number in (1, 2, 3))
 _SAMPLE_XID = "nvidia 0000:3b:00.0: NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=x, GPU has fallen off the bus."
 _HEAD_LINES = 40
+
+
+# What dmesg and journalctl say instead of a log.
+_NO_LOG = Lazy(
+    r"(?i)^\s*(?:dmesg: .*(?:failed|not permitted|denied)|hint: you are currently not seeing|(?:-- )?no (?:entries|journal files)"
+    r"|users in groups|pass -q to turn off)|^\s*$"
+)
 
 
 class _Log:
@@ -122,9 +130,14 @@ def _stored(source: Source) -> list[_Log]:
 
 def _command(source: Source, request: tuple[str, ...], boot: int | None, now: float | None) -> _Log | None:
     answer = source.run(*request, timeout=TIMEOUT_SECONDS)
-    if answer.status not in (Status.OK, Status.FAILED, Status.TIMEOUT) or not answer.stdout.strip():
+    if answer.status not in (Status.OK, Status.FAILED, Status.TIMEOUT) or _says_nothing(answer.stdout):
         return None
     return _Log(answer, boot, now)
+
+
+def _says_nothing(text: str) -> bool:
+    """Whether a log command was refused or found nothing: its words are no log in which nothing happened."""
+    return len(text) < 2000 and all(_NO_LOG.match(line) for line in text.splitlines())
 
 
 def _file(source: Source, path: str, boot: int | None, now: float | None) -> _Log | None:

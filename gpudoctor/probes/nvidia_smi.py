@@ -99,7 +99,11 @@ def facts_of_answers(answers: Iterable[CommandAnswer]) -> Facts | None:
         if failure.no_devices and gpus is None:
             gpus = []
     for report in reports:
-        for field, name in (("version", "driver_version"), ("library_version", "library_version")):
+        for field, name in (
+            ("version", "driver_version"),
+            ("library_version", "library_version"),
+            ("attached_gpus", "attached_gpus"),
+        ):
             if (value := getattr(report, name)) and field not in driver:
                 driver[field] = value
                 if name in report.evidence:
@@ -108,6 +112,40 @@ def facts_of_answers(answers: Iterable[CommandAnswer]) -> Facts | None:
     if gpus is None and not driver and cuda is None:
         return None
     return Facts(gpus=gpus, driver=Driver(**driver, evidence=evidence) if driver else None, cuda=cuda)
+
+
+# Of these a GPU that somebody looked at has at least _LEAST; a list of names has none.
+_HEALTH = (
+    "temperature_c",
+    "performance_state",
+    "power_w",
+    "utilization_gpu_pct",
+    "memory_used_mib",
+    "ecc_uncorrected_volatile",
+    "throttle_reasons",
+    "recovery_action",
+    "pcie_width",
+    "remapped_rows_failure",
+)
+_LEAST = 3
+
+
+def lacks(facts: Facts) -> str | None:
+    """Why these facts do not answer for all GPUs: some are not shown, or nothing of their state is; None when they do."""
+    gpus = facts.gpus or []
+    attached = facts.driver.attached_gpus if facts.driver is not None else None
+    if gpus and attached is not None and attached > len(gpus):
+        return f"it shows {len(gpus)} of {attached} GPUs"
+    numbers = sorted(gpu.index for gpu in gpus if gpu.index is not None)
+    missing = sorted(set(range(numbers[0], numbers[-1])) - set(numbers)) if numbers else []
+    if missing:
+        return f"GPU {', '.join(map(str, missing))} is not in it"
+    for gpu in gpus:
+        known = sum(getattr(gpu, name) is not None for name in _HEALTH)
+        if known < _LEAST and not gpu.errors and not gpu.lost:
+            name = f"GPU {gpu.index}" if gpu.index is not None else gpu.bdf or "a GPU"
+            return f"it tells {'little' if known else 'nothing'} of the state of {name}"
+    return None
 
 
 def parse_answer(answer: CommandAnswer) -> SmiReport:

@@ -104,7 +104,8 @@ def _put(probe: ModuleType, source: Source, results: queue.SimpleQueue[tuple[Pro
 def run_probe(probe: ModuleType, source: Source) -> tuple[ProbeRun, object]:
     """One probe's facts (None: it learnt nothing) and how it fared; never raises.
 
-    A probe that learnt only about other groups (NVML's error, but no GPU) has not answered for its own.
+    A probe that learnt only about other groups (NVML's error, but no GPU) has not answered for its own; nor has one whose
+    `lacks(value)` says what is missing. What it did learn is kept.
     """
     started = time.monotonic()
     observed = ObservedSource(source)
@@ -117,7 +118,10 @@ def run_probe(probe: ModuleType, source: Source) -> tuple[ProbeRun, object]:
     if isinstance(value, Fact) and not knows_something(value):
         value = None
     answered = value is not None and not (isinstance(value, Facts) and getattr(value, group_of(probe)) is None)
-    if answered:
+    lacks = probe.lacks(value) if answered and hasattr(probe, "lacks") else None
+    if lacks:
+        state = ProbeState.NO_EVIDENCE
+    elif answered:
         state = ProbeState.PARTIAL if observed.timed_out or observed.denied else ProbeState.OK
     elif observed.timed_out:
         state = ProbeState.TIMED_OUT
@@ -127,7 +131,7 @@ def run_probe(probe: ModuleType, source: Source) -> tuple[ProbeRun, object]:
         name=probe.NAME,
         state=state,
         seconds=time.monotonic() - started,
-        problems=list(observed.problems(with_failures=not answered)),
+        problems=[lacks] if lacks else list(observed.problems(with_failures=not answered)),
     )
     return run, value
 

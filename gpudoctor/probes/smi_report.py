@@ -33,6 +33,7 @@ class SmiReport(msgspec.Struct, frozen=True, kw_only=True):
     driver_version: str | None = None
     cuda_version: str | None = None
     library_version: str | None = None
+    attached_gpus: int | None = None
     evidence: dict[str, Evidence] = {}
 
 
@@ -73,11 +74,15 @@ def _report(log: Node, nodes: list[Node], source: str) -> SmiReport:
         if node is not None and (version := values.text(node.value)):
             versions[field] = version
             evidence[field] = quote(source, node)
+    attached = log.child("attached_gpus", "attached gpus")
+    count = values.number(attached.value) if attached is not None else None
+    if attached is not None and count is not None:
+        evidence["attached_gpus"] = quote(source, attached)
     blocks = [node for node in log.children if any(node is one for one in nodes) or _refusal(node)] if nodes else []
     blocks = blocks or nodes
-    whole = _is_whole(log, blocks)
+    whole = count == len(blocks)  # else a GPU's place is not its index: `-i N`, or a shortened paste
     gpus = [_gpu(node, index if whole else None, source) for index, node in enumerate(blocks)]
-    return SmiReport(gpus=gpus or None, evidence=evidence, **versions)
+    return SmiReport(gpus=gpus or None, attached_gpus=count, evidence=evidence, **versions)
 
 
 def _refusal(node: Node) -> str | None:
@@ -104,10 +109,3 @@ def refused_gpu(index: int | None, fault: str, quoted: Evidence, bdf: str | None
         errors={"handle": fault},
         evidence=dict.fromkeys(("", "lost", "errors", "reset_required"), quoted),
     )
-
-
-def _is_whole(log: Node, blocks: list[Node]) -> bool:
-    """Whether every GPU is shown, so that its place is its index: not with `-i N`, nor in a shortened paste."""
-    attached = log.child("attached_gpus", "attached gpus")
-    count = values.number(attached.value) if attached else None
-    return count == len(blocks)

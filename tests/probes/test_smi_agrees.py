@@ -67,6 +67,8 @@ ONLY_NEWER = frozenset(
         "fabric_state",
         "fabric_status",
         "fabric_health",
+        "fabric_cluster_uuid",
+        "fabric_clique",
         "temperature_margin_c",
         "addressing_mode",
         "gsp_firmware_version",
