@@ -19,6 +19,8 @@ _MEMORY_METRICS = frozenset({"read", "write", "copy", "scale", "triad"})
 _HOST_METRICS = frozenset({"h2d_pinned", "d2h_pinned"})
 _COMPUTE_SLICES = {"a30": 4, "rtx-pro-6000-server": 4, "rtx-pro-6000-ws": 4}
 _MIG_NAME = re.compile(r"MIG (\d+)g\.(\d+)gb")
+# Smaller pieces measure the start of a copy, not its speed: what is shrunk for want of free memory is not judged.
+_LEAST_BYTES = {"memory": 256 << 20, "pcie": 16 << 20, "p2p": 16 << 20}
 # Below the size from which a busbw is published, down to this, healthy nodes read up to a fifth less.
 _RELAXED_SIZE_BYTES = 256 << 20
 _RELAXED = 0.75
@@ -49,6 +51,8 @@ def limit_of(figure: BenchFigure, node: Node) -> Limit | str:
         return _collective(figure, node)
     if target is None:
         return "not of one GPU"
+    if is_too_small(figure):
+        return f"pieces of {(figure.size_bytes or 0) / (1 << 20):.3g} MiB are too small to judge by"
     if figure.test == "memory":
         return _memory(figure, target)
     if figure.test == "pcie":
@@ -58,6 +62,11 @@ def limit_of(figure: BenchFigure, node: Node) -> Limit | str:
     if figure.test in ("gemm", "burn"):
         return _matrix_product(figure, target)
     return "nothing is published for it"
+
+
+def is_too_small(figure: BenchFigure) -> bool:
+    """Whether so little was moved that the figure says nothing of the hardware."""
+    return figure.size_bytes is not None and figure.size_bytes < _LEAST_BYTES.get(figure.test, 0)
 
 
 def _unknown(target: Target) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gpudoctor.bench.expectations import Node, limit_of
+from gpudoctor.bench.expectations import Node, is_too_small, limit_of
 from gpudoctor.bench.words import metric_words
 from gpudoctor.facts import BenchFigure, Evidence
 from gpudoctor.knowledge.copy_expectations import Limit
@@ -160,7 +160,7 @@ def _medians(figures: Sequence[BenchFigure]) -> dict[tuple[Any, ...], list[float
 
 def _is_comparable(figure: BenchFigure, node: Node) -> bool:
     """Whether GPUs of one model should give the same: not where slots, sockets or the wiring of links make the difference."""
-    if figure.bdf is None or figure.metric in _SHOWN_ONLY:
+    if figure.bdf is None or figure.metric in _SHOWN_ONLY or is_too_small(figure):
         return False
     if figure.test == "pcie":
         return figure.expected is None and "pinned" in figure.metric and "_far" not in figure.metric

@@ -171,14 +171,14 @@ class _Reader:
             return "interrupted"
         if status is Status.TIMEOUT:
             return "timed_out"
-        return "partial"
+        return "partial" if self._has_results else "not_run"
 
     def _why(self, state: str) -> list[str]:
         """Why it is not whole, where no error says so."""
+        if state in ("partial", "not_run") and self.end is not None and self.end.why:
+            return [self.end.why[:_LONGEST]]
         if state == "not_run":
             return [NOT_RECORDED if self.answer.status is Status.NOT_RECORDED else NO_TIME]
-        if state == "partial" and self.end is not None and self.end.why:
-            return [self.end.why[:_LONGEST]]
         if state == "timed_out":
             return [f"it did not end by itself and was ended after {self.answer.seconds:.0f} s"]
         return []

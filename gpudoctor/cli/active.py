@@ -178,7 +178,7 @@ def probe_run(bench: Bench, facts: Facts, seconds: float) -> ProbeRun:
 def _had_no_time(run: BenchRun) -> bool:
     from gpudoctor.bench.outcome import NO_TIME
 
-    return NO_TIME in (run.notes or [])
+    return bool({NO_TIME, "time ran out"} & set(run.notes or []))
 
 
 def _cut(run: BenchRun) -> str:

@@ -146,11 +146,12 @@ def only_tests(report: Report) -> Report:
 
 
 def _belongs(finding: Finding, measured: bool) -> bool:
-    from gpudoctor.engine.verdict import walk
+    from gpudoctor.engine.verdict import at_or_above, walk
+    from gpudoctor.report import Severity
 
     if any(below.rule.startswith("bench/") for below in walk([finding])):
         return True
-    return not measured and finding.rule.startswith(_GROUNDS)
+    return not measured and at_or_above([finding], Severity.ERROR) and finding.rule.startswith(_GROUNDS)
 
 
 def _save(path: Path, report: Report, tested: Tested) -> None:
