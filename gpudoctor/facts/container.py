@@ -20,6 +20,7 @@ class Container(Fact, frozen=True, kw_only=True):
     driver_capabilities: str | None = None  # NVIDIA_DRIVER_CAPABILITIES
     require_cuda: str | None = None  # NVIDIA_REQUIRE_CUDA
     device_nodes: list[str] | None = None
+    driver_packages: list[str] | None = None  # of the image itself: a driver does not belong in it
     injected_libraries: list[InjectedLibrary] | None = None
     libraries_missing: list[str] | None = None
     cgroup_version: int | None = None

@@ -9,6 +9,7 @@ from gpudoctor.probes.ask import exists, is_machine, read_text
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.probes.container_detect import INITIAL_PID_NAMESPACE, INITIAL_USER_NAMESPACE, detect
 from gpudoctor.probes.driver_modules import PROC_VERSION, parse_banner
+from gpudoctor.probes.driver_packages import collect_packages
 from gpudoctor.probes.driver_userspace import LIBRARY_DIRS, WSL_DIR
 from gpudoctor.sources.answers import Source, StatAnswer, Status
 from gpudoctor.sources.lazy import Lazy
@@ -37,7 +38,25 @@ def probe(source: Source) -> Container | None:
         _collect_cgroup(source, found)
         _collect_rights(source, found)
         found.set("hidden", _hidden(source))
+        _collect_driver_packages(source, found)
     return found.build(Container)
+
+
+# Packages that bring the driver's libraries, by the names of Debian, Ubuntu, NVIDIA's repositories and Fedora's.
+_DRIVER_PACKAGE = Lazy(
+    r"^(libnvidia-(compute|ml)\S*|libcuda1|nvidia-(driver|utils|compute-utils|headless)\S*|cuda-drivers\S*|xorg-x11-drv-nvidia\S*)$"
+)
+
+
+def _collect_driver_packages(source: Source, found: Collected) -> None:
+    packages = Collected()
+    collect_packages(source, packages)
+    if packages.get("packages") is None:
+        return
+    inside = [package for package in packages.get("packages") if _DRIVER_PACKAGE.match(package.name)]
+    inside = [package for package in inside if package.state not in ("config-files", "not-installed")]
+    proof = inside[0].evidence.get("") if inside else None
+    found.set("driver_packages", [f"{package.name} {package.version}" for package in inside], proof)
 
 
 def _collect_variables(source: Source, found: Collected) -> None:

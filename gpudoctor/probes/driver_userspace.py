@@ -73,6 +73,7 @@ def collect_libraries(source: Source, found: Collected) -> None:
     files = library_files(source)
     if files is None or (not files and not is_machine(source)):
         _collect_ldconfig(source, found)
+        _collect_written(source, found)
         return
     main = [file for file in files if file.name in ("libnvidia-ml", "libcuda")] or files
     found.set("library_paths", [file.path for file in main])
@@ -101,6 +102,29 @@ def _collect_ldconfig(source: Source, found: Collected) -> None:
         found.set("library_paths", paths, quote(answer, find_line(answer.stdout, paths[0])))
     elif filter_shows(answer.filtered_by, "libnvidia-ml.so.1") and not answer.truncated:
         found.set("library_paths", [], quote(answer, None, "no libnvidia-ml or libcuda in the linker's cache"))
+
+
+# libnvidia-ml.so.535.183.01 in a listing, and the link that programs follow: libnvidia-ml.so.1 -> libnvidia-ml.so.535.183.01
+_WRITTEN = Lazy(r"\blib(?:nvidia-ml|cuda)\.so\.(\d{3}\.\d+(?:\.\d+)*)\b")
+_LINK = Lazy(r"\blib(?:nvidia-ml|cuda)\.so\.1 -> \S*?lib(?:nvidia-ml|cuda)\.so\.(\d{3}\.\d+(?:\.\d+)*)")
+
+
+def _collect_written(source: Source, found: Collected) -> None:
+    """Sets library_version and library_versions from file names in pasted listings (ls, find, dpkg -S, strace)."""
+    versions: list[str] = []
+    for document in source.documents():
+        if ".so." not in document.text:
+            continue
+        for number, line in enumerate(document.text.splitlines()):
+            versions += _WRITTEN.findall(line)
+            if link := _LINK.search(line):
+                known = document.line_numbers
+                place = known[number] if known and number < len(known) else number + 1
+                found.set(
+                    "library_version", link[1], Evidence(source=document.name, text=line.strip()[:400], line=place)
+                )
+    if versions:
+        found.set("library_versions", list(dict.fromkeys(versions)))
 
 
 def collect_nvidia_smi(source: Source, found: Collected) -> None:
