@@ -12,6 +12,8 @@ class GpuProcess(Fact, frozen=True, kw_only=True):
     memory_used_mib: int | None = None
     alive: bool | None = None
     user: str | None = None
+    cpus_allowed: str | None = None  # "0-15,64-79"
+    far_from_gpu: bool | None = None  # none of the CPUs that it may use is on the GPU's NUMA node
 
 
 class NvLink(Fact, frozen=True, kw_only=True):

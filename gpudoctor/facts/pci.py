@@ -55,6 +55,7 @@ class Pci(Fact, frozen=True, kw_only=True):
     nvswitches: list[str] | None = None  # BDFs of NVSwitch bridges
     mellanox_devices: list[str] | None = None
     nic_read_request_min_bytes: int | None = None  # smallest MaxReadReq of Mellanox / NVIDIA network cards
+    numa_cpus: dict[str, str] | None = None  # CPUs of the NUMA nodes that GPUs are on: "1" -> "64-127,192-255"
     acs_enabled_bridges: list[str] | None = None  # bridges with ACS source validation / request redirect on
     acs_on_gpu_path: list[str] | None = (
         None  # of those, ports of PCIe switches above a GPU: copies below them go to the root

@@ -12,7 +12,7 @@ from gpudoctor.knowledge import driver_branches, gpus
 from gpudoctor.probes.derive_address import lost_gpu_address
 from gpudoctor.probes.derive_launch import nccl_settings
 from gpudoctor.probes.derive_nccl import nccl_expectations_of
-from gpudoctor.probes.derive_topology import acs_above_gpus, links_by_nvml, nvlink_counts
+from gpudoctor.probes.derive_topology import acs_above_gpus, links_by_nvml, nvlink_counts, processes_far_from_gpus
 from gpudoctor.probes.derive_xids import xid_meanings
 from gpudoctor.probes.merge_gpus import normal_bdf
 
@@ -283,6 +283,7 @@ DERIVATIONS: tuple[Callable[[Facts], Facts], ...] = (
     nvlink_counts,
     links_by_nvml,
     acs_above_gpus,
+    processes_far_from_gpus,
     nccl_settings,
     nccl_expectations_of,
 )

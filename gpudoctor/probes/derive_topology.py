@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
-from gpudoctor.facts import Facts, Gpu, TopologyLink
+from gpudoctor.facts import Facts, Gpu, GpuProcess, TopologyLink
 from gpudoctor.knowledge import gpus, nccl_expectations
+from gpudoctor.probes.merge_gpus import normal_bdf
 
 # Superchips are wired by the machine's builder: their number of links tells nothing.
 _WIRED_FREELY = ("gh200", "gb200", "gb300")
@@ -82,3 +85,43 @@ def acs_above_gpus(facts: Facts) -> Facts:
     if "acs_enabled_bridges" in evidence:
         evidence["acs_on_gpu_path"] = evidence["acs_enabled_bridges"]
     return msgspec.structs.replace(facts, pci=msgspec.structs.replace(pci, acs_on_gpu_path=found, evidence=evidence))
+
+
+def processes_far_from_gpus(facts: Facts) -> Facts:
+    """Processes that may only run on CPUs of other NUMA nodes than their GPU's."""
+    near = dict(_cpus_near(facts))
+    if not near or not facts.gpus:
+        return facts
+    done = []
+    for gpu in facts.gpus:
+        cpus = near.get(normal_bdf(gpu.bdf) or "")
+        if cpus and gpu.processes:
+            gpu = msgspec.structs.replace(gpu, processes=[_placed(process, cpus) for process in gpu.processes])
+        done.append(gpu)
+    return msgspec.structs.replace(facts, gpus=done)
+
+
+def _cpus_near(facts: Facts) -> Iterator[tuple[str, set[int]]]:
+    pci = facts.pci
+    for device in (pci.nvidia_devices if pci else None) or []:
+        text = (pci.numa_cpus or {}).get(str(device.numa_node)) if pci else None
+        if text:
+            yield device.bdf, cpu_list(text)
+
+
+def _placed(process: GpuProcess, near: set[int]) -> GpuProcess:
+    allowed = cpu_list(process.cpus_allowed or "")
+    return msgspec.structs.replace(process, far_from_gpu=not (allowed & near)) if allowed else process
+
+
+_MOST_CPUS = 65536
+
+
+def cpu_list(text: str) -> set[int]:
+    """`0-3,8` -> {0, 1, 2, 3, 8}; damaged parts are left out."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdigit() and (last or first).isdigit() and int(last or first) < _MOST_CPUS:
+            found.update(range(int(first), int(last or first) + 1))
+    return found

@@ -11,11 +11,12 @@ from gpudoctor.sources.answers import Source, Status
 from gpudoctor.sources.lazy import Lazy
 
 _UID = Lazy(r"^Uid:\s+(\d+)", re.MULTILINE)
+_CPUS = Lazy(r"^Cpus_allowed_list:\s+([\d,-]+)", re.MULTILINE)
 _LIMIT = 64  # processes looked at per GPU
 
 
 def with_life(source: Source, gpu: Gpu) -> Gpu:
-    """The GPU with `alive` and `user` (a UID) of its processes filled in, where this machine's /proc tells them."""
+    """The GPU with `alive`, `user` (a UID) and `cpus_allowed` of its processes filled in, where this machine's /proc tells them."""
     if not gpu.processes or source.kind not in ("live", "recording") or not _sees_host_processes(source):
         return gpu
     processes = [_looked_up(source, process) for process in gpu.processes[:_LIMIT]]
@@ -35,5 +36,8 @@ def _looked_up(source: Source, process: GpuProcess) -> GpuProcess:
     if answer.status is not Status.OK:
         return process
     uid = _UID.search(answer.text)
+    cpus = _CPUS.search(answer.text)
     # the number, not the name: a recording must not carry the machine's account list
-    return msgspec.structs.replace(process, alive=True, user=uid[1] if uid else None)
+    return msgspec.structs.replace(
+        process, alive=True, user=uid[1] if uid else None, cpus_allowed=cpus[1] if cpus else None
+    )

@@ -72,8 +72,16 @@ def _from_sysfs(source: Source) -> Pci | None:
         mellanox_devices=mellanox,
         iommu_enabled=enabled,
         iommu_mode=mode,
+        numa_cpus=_numa_cpus(source, gpus),
         evidence={"nvidia_devices": Evidence(source=sysfs.DEVICES, text=words)},
     )
+
+
+def _numa_cpus(source: Source, gpus: list[PciDevice]) -> dict[str, str] | None:
+    """The CPUs beside the GPUs; None where the machine has one NUMA node or does not tell."""
+    nodes = sorted({gpu.numa_node for gpu in gpus if gpu.numa_node is not None and gpu.numa_node >= 0})
+    found = {str(node): read_text(source, f"/sys/devices/system/node/node{node}/cpulist") for node in nodes}
+    return {node: cpus for node, cpus in found.items() if cpus} or None
 
 
 def _with_log(source: Source, pci: Pci | None) -> Pci | None:

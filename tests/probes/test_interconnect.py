@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpudoctor.facts import Facts, Gpu, NvLink, Pci, PciDevice, Topology, TopologyLink
-from gpudoctor.probes.derive_topology import acs_above_gpus, links_by_nvml, nvlink_counts
+from gpudoctor.facts import Facts, Gpu, GpuProcess, NvLink, Pci, PciDevice, Topology, TopologyLink
+from gpudoctor.probes.derive_topology import (
+    acs_above_gpus,
+    cpu_list,
+    links_by_nvml,
+    nvlink_counts,
+    processes_far_from_gpus,
+)
 from gpudoctor.probes.nvml_pairs import topology_of
 from gpudoctor.probes.run import run_probes
 from gpudoctor.probes.topology import parse_p2p, parse_topology
@@ -201,3 +207,19 @@ def test_the_iommu_of_a_log(text: str, mode: str | None) -> None:
     facts, runs = run_probes(open_text(text))
     assert [run.name for run in runs if run.state == "crashed"] == []
     assert (facts.pci.iommu_mode if facts.pci else None) == mode
+
+
+@pytest.mark.parametrize(
+    ("allowed", "far"), [("0-15", True), ("0-95", False), ("64,200", False), (None, None), ("x-9", None)]
+)
+def test_a_process_on_the_other_socket(allowed: str | None, far: bool | None) -> None:
+    process = GpuProcess(pid=7, cpus_allowed=allowed)
+    pci = Pci(nvidia_devices=[PciDevice(bdf="0000:81:00.0", numa_node=1)], numa_cpus={"1": "64-127,192-255"})
+    done = processes_far_from_gpus(Facts(pci=pci, gpus=[Gpu(index=0, bdf="0000:81:00.0", processes=[process])]))
+    assert done.gpus is not None
+    assert [p.far_from_gpu for p in done.gpus[0].processes or []] == [far]
+
+
+def test_lists_of_cpus() -> None:
+    assert cpu_list("0-3,8") == {0, 1, 2, 3, 8}
+    assert cpu_list("") == cpu_list("a-b") == cpu_list("0-99999999999") == set()
