@@ -20,7 +20,7 @@ _HOST_METRICS = frozenset({"h2d_pinned", "d2h_pinned"})
 _COMPUTE_SLICES = {"a30": 4, "rtx-pro-6000-server": 4, "rtx-pro-6000-ws": 4}
 _MIG_NAME = re.compile(r"MIG (\d+)g\.(\d+)gb")
 # Smaller pieces measure the start of a copy, not its speed: what is shrunk for want of free memory is not judged.
-_LEAST_BYTES = {"memory": 256 << 20, "pcie": 16 << 20, "p2p": 16 << 20}
+_LEAST_BYTES = {"memory": 256 << 20, "pcie": 16 << 20, "p2p": 16 << 20, "gemm": 4 << 20, "burn": 4 << 20}
 # Below the size from which a busbw is published, down to this, healthy nodes read up to a fifth less.
 _RELAXED_SIZE_BYTES = 256 << 20
 _RELAXED = 0.75
