@@ -44,7 +44,7 @@ def test_the_other_methods_copy_right() -> None:
 def test_a_copy_that_goes_wrong_is_seen() -> None:
     """A bit of the target's memory that stays 0."""
     pytest.importorskip("numpy")
-    stuck = [[offset, 0x7F, 0] for offset in range(9 << 20, 12 << 20, 4096)]
+    stuck = [[offset, 0xFE, 0] for offset in range(9 << 20, 12 << 20, 4096)]
     environment = cuda_on_cpu.environment({"memory_mib": 32, "stuck": stuck})
     environment["PYTHONPATH"] += f":{ROOT}"
     script = ROOT / "benchmarks" / "gpu_reference.py"
