@@ -23,6 +23,7 @@ class LoadedRule(msgspec.Struct, frozen=True):
     rule: Rule
     compiled: dict[str, Compiled]
     literals: dict[str, list[str] | None]
+    further: dict[str, list[list[str]]]  # other sets of literals that a message's line must have, where there are any
     path: str
 
 

@@ -57,7 +57,11 @@ class Machine(msgspec.Struct, frozen=True):
         return self.evaluator.evaluate(compiled, each, item, captured)
 
     def find(self, loaded: LoadedRule, messages: list[Message] | None) -> list[MessageMatch]:
-        return [match for m in messages or [] for match in self.texts.find(m, loaded.literals.get(m.pattern))]
+        return [
+            match
+            for m in messages or []
+            for match in self.texts.find(m, loaded.literals.get(m.pattern), loaded.further.get(m.pattern, ()))
+        ]
 
     def fill(self, fired: Fired, template: str, *, shell: bool = False) -> str:
         """A text of a rule that fired, with this machine's values."""

@@ -39,6 +39,32 @@ def literals(pattern: str) -> list[str] | None:
     return sorted(best)
 
 
+def further_literals(pattern: str) -> list[list[str]]:
+    """Besides `literals`, other sets of which every match contains at least one each: a line without them is passed over."""
+    chosen = literals(pattern)
+    sets = [sorted(found) for found in _all_required(sre_parser.parse(pattern)) if min(map(len, found)) >= 3]
+    return [found for index, found in enumerate(sets) if found != chosen and found not in sets[:index]]
+
+
+def _all_required(parsed: Iterable[Any]) -> list[set[str]]:
+    """Every set of literals of which a match must contain one, of the parts that stand one after another."""
+    found: list[set[str]] = []
+    run = ""
+    for op, value in parsed:
+        if op is sre.LITERAL and value < 128:
+            run += chr(value).lower()
+            continue
+        found.append({run})
+        run = ""
+        if op is sre.SUBPATTERN:
+            found += _all_required(value[3])
+        elif op is sre.MAX_REPEAT and value[0] > 0:
+            found += _all_required(value[2])
+        elif (inner := _required_inside(op, value)) is not None:
+            found.append(inner)
+    return [one for one in [*found, {run}] if one and all(one)]
+
+
 def _required(parsed: Iterable[Any]) -> set[str] | None:
     candidates: list[set[str]] = []
     run = ""
@@ -94,8 +120,10 @@ class Texts:
         self._found: dict[tuple[str, tuple[str, ...]], list[MessageMatch]] = {}
         self.any = bool(self._documents)
 
-    def find(self, message: Message, known_literals: list[str] | None = None) -> list[MessageMatch]:
-        """Every line in which the message occurs, in document order."""
+    def find(
+        self, message: Message, known_literals: list[str] | None = None, further: Sequence[list[str]] = ()
+    ) -> list[MessageMatch]:
+        """Every line in which the message occurs, in document order. `further`: as `further_literals` gives them."""
         key = (message.pattern, tuple(message.within or ()))
         if key not in self._found:
             wanted = known_literals if known_literals is not None else literals(message.pattern)
@@ -103,7 +131,7 @@ class Texts:
                 match
                 for document in self._documents
                 if not message.within or document.kind in message.within
-                for match in document.find(message.pattern, wanted)
+                for match in document.find(message.pattern, wanted, further)
             ]
         return self._found[key]
 
@@ -118,8 +146,10 @@ class _Searchable:
         self._starts: list[int] | None = None
         self._threes: set[bytes] | None = None
 
-    def find(self, pattern: str, wanted: list[str] | None) -> list[MessageMatch]:
-        lines = self._lines_with(wanted) if wanted else range(len(self._line_starts()))
+    def find(self, pattern: str, wanted: list[str] | None, further: Sequence[list[str]]) -> list[MessageMatch]:
+        lines: Sequence[int] = self._lines_with(wanted) if wanted else range(len(self._line_starts()))
+        if further and lines:
+            lines = self._with_all(lines, further)
         if not lines:
             return []
         compiled = re2.compile(pattern, options())
@@ -147,6 +177,16 @@ class _Searchable:
                 lines.add(number)
                 at = self._line_end(number)
         return sorted(lines)
+
+    def _with_all(self, lines: Sequence[int], further: Sequence[list[str]]) -> list[int]:
+        """Those lines that have one of each set."""
+        sets = [[word.encode() for word in words] for words in further]
+        starts, left = self._line_starts(), []
+        for number in lines:
+            line = self._lower[starts[number] : self._line_end(number)]
+            if all(any(word in line for word in words) for words in sets):
+                left.append(number)
+        return left
 
     def _may_hold(self, needle: bytes) -> bool:
         """False when some three letters of `needle` are nowhere in a short text: a thousand searches through it cost more."""

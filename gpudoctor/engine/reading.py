@@ -15,7 +15,7 @@ from gpudoctor.engine import templates
 from gpudoctor.engine.expressions import ExpressionError, compile_expression
 from gpudoctor.engine.items import EACH
 from gpudoctor.engine.load import LoadedRule, Problem
-from gpudoctor.engine.messages import literals, options, rule_messages
+from gpudoctor.engine.messages import further_literals, literals, options, rule_messages
 from gpudoctor.engine.model import Compiled, Rule
 from gpudoctor.facts import DocumentKind
 
@@ -166,7 +166,8 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
                 if clue.when is None and not clue.message:
                     problem(("causes", i, kind, j), "a clue needs `when` or `message`")
     known = {} if problems else {m.pattern: literals(m.pattern) for m in rule_messages(rule)}
-    return LoadedRule(rule, compiled, known, str(file)), problems
+    further = {pattern: found for pattern in known if (found := further_literals(pattern))}
+    return LoadedRule(rule, compiled, known, further, str(file)), problems
 
 
 def _expressions(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], str]]:

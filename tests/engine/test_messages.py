@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpudoctor.engine.messages import Texts, literals
+from gpudoctor.engine.messages import Texts, further_literals, literals
 from gpudoctor.engine.model import Message
 from gpudoctor.facts import Document, DocumentKind
 
@@ -27,6 +27,30 @@ LOG = Document(
 )
 def test_every_match_contains_one_of_the_literals(pattern: str, expected: list[str] | None) -> None:
     assert literals(pattern) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("cuda.*(error|failure)", [["cuda"]]),
+        ("NVRM: Xid .* fallen off the bus", [["nvrm: xid "]]),
+        ("(foo|bar)baz.*foobar", [["bar", "foo"], ["baz"]]),
+        ("(foo|ba).*foobar", []),
+        ("(abc)?def.*ghijk", [["def"]]),
+        ("same words.*same words", []),
+        ("only this", []),
+    ],
+)
+def test_further_literals_stand_beside_the_first(pattern: str, expected: list[list[str]]) -> None:
+    assert further_literals(pattern) == expected
+
+
+def test_a_line_must_have_one_of_every_set() -> None:
+    text = "an error of the disk\ncuda is here\ncuda: an ERROR 36\n"
+    texts = Texts([Document("log", DocumentKind.LOG, text)])
+    pattern = "cuda.*(error|failure)"
+    found = texts.find(Message(pattern=pattern), literals(pattern), further_literals(pattern))
+    assert [match.evidence.line for match in found] == [3]
 
 
 def test_a_match_tells_line_text_and_groups() -> None:
