@@ -16,7 +16,7 @@ from gpudoctor.sources.terminal import TERMINAL_CODES
 from gpudoctor.sources.text.prompts import prompt
 
 # What is left of a colour code when the escape character got lost on the way: "[01;31m", "[K".
-_ANSI_REST = Lazy(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m)")
+_ANSI_REST = Lazy(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m(?![a-z]))")
 _CONTROL = Lazy(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\u200b-\u200f\u2060\ufeff\u202a-\u202e]")
 _BACKSPACE = Lazy(r"[^\x08\n]\x08")
 _SAME = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u3000": " ", "\u2009": " ", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2028": "\n"})  # fmt: skip
