@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -123,6 +121,8 @@ def check_files(files: Iterable[tuple[Path, Path]]) -> tuple[list[LoadedRule], l
 
 
 def _cache_file(files: list[tuple[Path, Path]]) -> Path | None:
+    import hashlib  # not needed where the rules are prepared
+
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: TID251 - our own cache
     digest = hashlib.sha256(__version__.encode())
     code = Path(__file__).resolve().parent
@@ -153,6 +153,8 @@ def encoded(loaded: list[LoadedRule]) -> bytes:
 
 def _write_cache(path: Path, loaded: list[LoadedRule]) -> None:
     """Best effort: a read-only home only costs time. Older caches go, so that the directory does not grow."""
+    import tempfile
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for old in sorted(path.parent.glob("rules-*.msgpack"), key=lambda p: p.stat().st_mtime)[:-4]:
