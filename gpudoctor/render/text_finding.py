@@ -72,12 +72,17 @@ def _also(others: list[Finding], width: int) -> list[str]:
 def _seen(finding: Finding, width: int, paint: Paint, verbose: bool, quoted: set[str]) -> list[str]:
     lines: list[str] = []
     for evidence in finding.evidence if verbose else finding.evidence[:_MOST_EVIDENCE]:
-        if evidence.text and evidence.text not in quoted:
-            quoted.add(evidence.text)
+        if evidence.text and _key(evidence) not in quoted:
+            quoted.add(_key(evidence))
             lines += _quoted(evidence, width, "  seen: " if not lines else "        ", paint)
     if finding.count > 1 and lines:
         lines.append(f"        ({finding.count} times)")
     return lines
+
+
+def _key(evidence: Evidence) -> str:
+    """The same line is quoted once, also where another reading of it kept other blanks."""
+    return " ".join(evidence.text.split())
 
 
 def _quoted(evidence: Evidence, width: int, first: str, paint: Paint) -> list[str]:
@@ -111,9 +116,9 @@ def _clue(clue: HeldClue, sign: str, width: int, paint: Paint, verbose: bool, qu
     for index, evidence in enumerate(clue.evidence if verbose else clue.evidence[:_MOST_EVIDENCE]):
         fits = index == 0 and cells(lines[-1]) + cells(where(evidence)) + 4 <= width
         lines = _sourced(lines, evidence, width, "", paint) if fits else lines
-        if evidence.text in quoted:
+        if _key(evidence) in quoted:
             continue
-        quoted.add(evidence.text)
+        quoted.add(_key(evidence))
         if evidence.text not in clue.because:
             lines += quote(evidence.text, width, "        ")
         if not fits:

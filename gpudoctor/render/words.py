@@ -184,14 +184,12 @@ def deciding_command(cause: RankedCause) -> str | None:
 
 
 def steps_to_do(finding: Finding, cause: RankedCause) -> list[Step]:
-    """A cause's steps without those that only read what the finding quotes already; the last one, the check, stays."""
+    """A cause's steps without the first ones, where these only read what the finding quotes already."""
     known = sources(finding)
-    last = len(cause.steps) - 1
-    return [
-        step
-        for index, step in enumerate(cause.steps)
-        if index == last or step.effect is not Effect.READS or not step.run or not is_answered(step.run, known)
-    ]
+    steps = cause.steps
+    acts = next((index for index, step in enumerate(steps) if step.effect is not Effect.READS), 0)
+    asked = [step for step in steps[:acts] if not (step.run and is_answered(step.run, known))]
+    return [*asked, *steps[acts:]]
 
 
 def is_answered(run: str, known: set[str]) -> bool:
