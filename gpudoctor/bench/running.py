@@ -32,11 +32,13 @@ def run_stage(
     seconds: float,
     deadline: float,
     stop: threading.Event,
+    sample: bool = True,
     on_event: OnEvent | None = None,
 ) -> StageAnswers:
     """Runs all jobs of a stage, each within `seconds` (0: none is begun) and all before `deadline` (time.monotonic()).
 
     When `stop` is set the workers are asked to end and what they said until then is kept. `label` names the occasion.
+    `sample`: NVML is asked for clocks, power and links meanwhile.
     """
     result = StageAnswers()
     over = threading.Event()
@@ -47,14 +49,14 @@ def run_stage(
         for group in stage.groups
     ]
     sampler = threading.Thread(target=_sample, args=(source, label, seconds, stage.depth, over, result), daemon=True)
-    if seconds > 0:
+    if sample and seconds > 0:
         sampler.start()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     over.set()
-    if seconds > 0:
+    if sample and seconds > 0:
         sampler.join(timeout=_SAMPLING_SLACK)
     return result
 

@@ -107,6 +107,9 @@ class Session:
                 throttling=self.held,
                 load=self.load,
                 gpus_visible=visible,
+                gpus_present=None
+                if any(target.mig for target in self.targets)
+                else len(self.facts.gpus or []) or None,
                 baseline=self.site.baseline_file,
             ),
             kernel=self.kernel if self.read_later else None,
@@ -162,6 +165,7 @@ class Session:
             seconds=seconds,
             deadline=self.wish.deadline,
             stop=self.stop,
+            sample=bool(self.facts.gpus),
             on_event=self.on_event,
         )
         outcomes = [
@@ -220,11 +224,12 @@ class Session:
         """Counters and kernel log after a test, against those before it."""
         if self.stop.is_set():
             return
-        answer = self.source.run(*labelled(WORKER_NVML, f"after {label}"), timeout=_SNAPSHOT_SECONDS)
-        after = self.readers.gpus(answer)
-        if after:
-            self.changes += counters.gpu_changes(test, self.gpus, after)
-            self.gpus = after
+        if self.gpus:  # else NVML had no answer before either
+            answer = self.source.run(*labelled(WORKER_NVML, f"after {label}"), timeout=_SNAPSHOT_SECONDS)
+            after = self.readers.gpus(answer)
+            if after:
+                self.changes += counters.gpu_changes(test, self.gpus, after)
+                self.gpus = after
         kernel = self.readers.kernel(Later(self.source, f"after {label}", _KERNEL_LOGS))
         if kernel is not None:
             self.changes += counters.kernel_changes(test, self.kernel, kernel)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -164,15 +165,27 @@ def probe_run(bench: Bench, facts: Facts, seconds: float) -> ProbeRun:
             "nothing to test: " + ("CUDA shows no GPU" if not bench.gpus_visible else "these tests need more GPUs")
         ]
     elif not lacking:
-        partial = any(run.state == "partial" for run in runs)
-        state = ProbeState.PARTIAL if partial else ProbeState.OK
-        cut = dict.fromkeys(f"{TESTS.get(r.test, r.test)}: {_cut(r)}" for r in runs if r.state == "partial")
-        problems = list(cut)[:_MOST_PROBLEMS]
+        cut = [f"{TESTS.get(r.test, r.test)}: {_cut(r)}" for r in runs if r.state == "partial"]
+        problems = list(dict.fromkeys([*cut, *_unjudged(bench)]))[:_MOST_PROBLEMS]
+        state = ProbeState.PARTIAL if problems else ProbeState.OK
     elif all(run.state == "timed_out" or _had_no_time(run) for run in lacking):
         state = ProbeState.TIMED_OUT
     else:
         state = ProbeState.NO_EVIDENCE
     return ProbeRun(name="active tests", state=state, seconds=round(seconds, 2), problems=problems, essential=True)
+
+
+def _unjudged(bench: Bench) -> list[str]:
+    """Tests that measured, but of which not one figure could be held against anything: no verdict is not a good one."""
+    from gpudoctor.bench.words import TESTS
+
+    told: list[str] = []
+    for test in ("memory", "gemm", "pcie"):
+        own = [figure for figure in bench.figures or [] if figure.test == test]
+        if own and all(figure.verdict == "unjudged" for figure in own):
+            why = Counter(figure.why_unjudged for figure in own if figure.why_unjudged).most_common(1)
+            told.append(f"{TESTS[test]}: measured, but not judged" + (f": {why[0][0]}" if why else ""))
+    return told
 
 
 def _had_no_time(run: BenchRun) -> bool:

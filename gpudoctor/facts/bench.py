@@ -122,4 +122,5 @@ class Bench(Fact, frozen=True, kw_only=True):
     throttling: list[ThrottleSeen] | None = None
     load: list[LoadSeen] | None = None
     gpus_visible: int | None = None  # that CUDA shows, CUDA_VISIBLE_DEVICES applied
+    gpus_present: int | None = None  # that the driver answers for; None with MIG, whose slices count otherwise
     baseline: str | None = None  # file whose figures were taken as expected

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gpudoctor.facts import Evidence
+from gpudoctor.facts import Bench, Evidence
 from gpudoctor.render.options import RenderOptions
+from gpudoctor.render.paint import Paint
 from gpudoctor.render.words import (
     Group,
     consequences,
@@ -51,12 +52,22 @@ def render(report: Report, options: RenderOptions) -> str:
         for item in blind:
             todo = f" ({escape(item.todo)})" if item.todo else ""
             lines.append(f"- **{escape(item.name)}**: {escape(item.why)}{todo}")
+    if report.bench is not None:
+        lines += _measured(report.bench)
     checks = further_checks(report, shown)
     if checks:
         lines += ["", "### Next checks", ""]
         for number, check in enumerate(checks, 1):
             lines += _item(f"{number}. ", escape(purpose(check)), check.run)
     return "\n".join(lines) + "\n"
+
+
+def _measured(bench: Bench) -> list[str]:
+    """The tables of active tests, as they stand on a terminal."""
+    from gpudoctor.render.bench_table import bench_lines
+
+    _, *table = bench_lines(bench, 80, Paint(False), every=True) or [""]
+    return ["", "### Measured", "", "```text", *(line.replace("`", "'") for line in table), "```"] if table else []
 
 
 def _finding(group: Group, shown: set[str]) -> list[str]:

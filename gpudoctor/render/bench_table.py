@@ -64,7 +64,7 @@ def bench_lines(bench: Bench, width: int, paint: Paint, *, every: bool = False) 
             )
     if not lines:
         return []
-    return [paint.strong("MEASURED"), *lines, *_notes(bench, width, every), *_legend(figures, width)]
+    return [paint.strong("MEASURED"), *lines, *_notes(bench, width, every), *_legend(bench, figures, width)]
 
 
 def judged_ones(figures: Sequence[BenchFigure]) -> list[BenchFigure]:
@@ -250,12 +250,15 @@ def _notes(bench: Bench, width: int, every: bool) -> list[str]:
     return [*lines, f"  and {len(notes) - len(shown)} more notes: -v"] if len(shown) < len(notes) else lines
 
 
-def _legend(figures: Sequence[BenchFigure], width: int) -> list[str]:
+def _legend(bench: Bench, figures: Sequence[BenchFigure], width: int) -> list[str]:
     """What the verdicts rest on, in a line or two."""
     low = sum(figure.verdict == "low" for figure in figures)
     right = sum(figure.verdict == "right" for figure in figures)
     busy = list(dict.fromkeys(f.why_unjudged for f in figures if f.why_unjudged and "not free" in f.why_unjudged))
     lines = [line for why in busy[:2] for line in wrap(f"not judged: {why}", width, "  ", "    ")]
+    if bench.gpus_visible is not None and bench.gpus_visible < (bench.gpus_present or 0):
+        hidden = f"CUDA shows {bench.gpus_visible} of {bench.gpus_present} GPUs here (CUDA_VISIBLE_DEVICES, or a job's share)"
+        lines += wrap(f"{hidden}: the others were not tested", width, "  ", "    ")
     told = f"{right} figures are right, {low} low ({_LOW})" if low else f"{right} figures are right, none is low"
     only = len(figures) - right - low
     told += f", {only} are shown only" if only else ""
