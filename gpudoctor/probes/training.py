@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from statistics import median
 from typing import NamedTuple
 
 from gpudoctor.facts import Document, DocumentKind, Evidence, Training
@@ -93,6 +92,8 @@ def _collect_steps(document: Document, text: str, found: Collected) -> None:
         steps = steps[1:]  # the first step starts the workers
     if not steps:
         return
+    from statistics import median  # brings much along, and few texts have steps
+
     share = median(one.data / one.step for one in steps)
     typical = min(steps, key=lambda one: abs(one.data / one.step - share))
     proof = _quote(document, text, typical.line)
