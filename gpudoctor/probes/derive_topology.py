@@ -22,10 +22,12 @@ def nvlink_counts(facts: Facts) -> Facts:
 
 
 def _counted(gpu: Gpu) -> Gpu:
-    states = [link.active for link in gpu.nvlinks or [] if link.active is not None]
     expected = gpu.nvlinks_expected if gpu.nvlinks_expected is not None else _links_on_board(gpu)
+    states = [link.active for link in gpu.nvlinks or [] if link.active is not None]
+    # pasted output may be cut short: links that are not listed are not known to be down
+    whole = bool(states) and len(states) >= (expected or 0)
     return msgspec.structs.replace(
-        gpu, nvlinks_active=states.count(True) if states else None, nvlinks_expected=expected
+        gpu, nvlinks_active=states.count(True) if whole else None, nvlinks_expected=expected
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gpudoctor.facts import Facts, Gpu, GpuProcess, NvLink, Pci, PciDevice, Topology, TopologyLink
@@ -82,11 +83,15 @@ def gpu(
 
 
 def test_links_are_counted_against_the_model() -> None:
-    facts = nvlink_counts(
-        Facts(gpus=[gpu(0, *[("switch", None)] * 17), gpu(1, device_id="10de:20f1"), gpu(2, device_id=None)])
-    )
+    whole = gpu(0, *[("switch", None)] * 18)
+    down = [NvLink(link=link, active=False) for link in (16, 17)]
+    degraded = msgspec.structs.replace(whole, nvlinks=[*(whole.nvlinks or [])[:16], *down])
+    cut_short = gpu(1, *[("switch", None)] * 4)  # of a pasted list: what is not shown is not known to be down
+    card, unknown = gpu(2, device_id="10de:20f1"), gpu(3, device_id=None)
+    facts = nvlink_counts(Facts(gpus=[degraded, cut_short, card, unknown]))
     assert facts.gpus is not None
-    assert [(one.nvlinks_active, one.nvlinks_expected) for one in facts.gpus] == [(17, 18), (None, 0), (None, None)]
+    counts = [(one.nvlinks_active, one.nvlinks_expected) for one in facts.gpus]
+    assert counts == [(16, 18), (None, 18), (None, 0), (None, None)]
 
 
 def test_the_matrix_of_nvml_stands_in_for_nvidia_smi() -> None:
