@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gpudoctor.workers.bench_lines import Fault
 from gpudoctor.workers.cuda_device import Cuda, Pointer
@@ -16,7 +16,8 @@ _NONE_YET = 2**64 - 1
 RECORDS = 256
 
 
-class Record(NamedTuple):
+@dataclass(frozen=True, order=True)
+class Record:
     """A wrong word: its index, what it should be, what it was."""
 
     index: int
@@ -24,7 +25,8 @@ class Record(NamedTuple):
     got: int
 
 
-class WrongData(NamedTuple):
+@dataclass(frozen=True)
+class WrongData:
     """Totals over all wrong words, and those recorded (at most RECORDS), lowest index first."""
 
     count: int
