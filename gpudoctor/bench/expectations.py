@@ -34,6 +34,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     p2p: bool | None = None  # pairs reach each other's memory at all
     site: Site = Site()
     ranks: int | None = None  # of NCCL's test, when it went beyond these GPUs
+    wsl: bool = False
 
     def target(self, figure: BenchFigure) -> Target | None:
         return next(
@@ -56,7 +57,7 @@ def limit_of(figure: BenchFigure, node: Node) -> Limit | str:
     if figure.test == "memory":
         return _memory(figure, target)
     if figure.test == "pcie":
-        return _host_copy(figure, target)
+        return "Windows' driver stands between host and GPU" if node.wsl else _host_copy(figure, target)
     if figure.test == "p2p":
         return _peer_copy(figure, target)
     if figure.test in ("gemm", "burn"):
@@ -156,10 +157,11 @@ def _matrix_product(figure: BenchFigure, target: Target) -> Limit | str:
 def _collective(figure: BenchFigure, node: Node) -> Limit | str:
     if node.ranks is not None:
         return f"{node.ranks} ranks of a launcher: it depends on the network between them"
-    slugs = {target.model.slug if target.model else None for target in node.targets}
+    whole = [target for target in node.targets if target.mig is None]
+    slugs = {target.model.slug if target.model else None for target in whole}
     if len(slugs) != 1 or None in slugs:
-        return "different models take part" if len(slugs) > 1 else _unknown(node.targets[0])
-    ranks, slug = len(node.targets), next(iter(slugs)) or ""
+        return "different models take part" if len(slugs) != 1 else _unknown(whole[0])
+    ranks, slug = len(whole), next(iter(slugs)) or ""
     found = expected_busbw(slug, ranks, figure.metric, nvlink=node.nvlink)
     if found is None and figure.metric == "all_reduce" and node.nvlink is False and node.p2p is not None:
         generation = next((link[0] for target in node.targets if (link := link_of(target)) is not None), None)

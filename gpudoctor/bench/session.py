@@ -152,6 +152,7 @@ class Session:
             p2p=bool(paths - {"host"}) if paths else None,
             site=self.site,
             ranks=self.ranks,
+            wsl=bool(self.facts.host and self.facts.host.is_wsl),
         )
 
     def _stage(self, planned: Sequence[Stage], number: int) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _LONGEST_SECONDS = 86_400.0
 _AHEAD_SECONDS = 12.0  # as the probes that ask the same allow
+_LOOKING_SECONDS = 30.0  # for the probes, where active tests follow
 PROFILES = ("host", "container", "training", "ci")
 
 
@@ -102,8 +103,12 @@ class Examined(NamedTuple):
 def gather_actively(source: ActiveSource, request: Request) -> tuple[Facts, list[ProbeRun], Tested | None]:
     """Facts and how each probe fared; then the active tests that were asked for, or that a recording holds."""
     begun = time.monotonic()
-    facts, runs = gather(source, request)
     active = request.active
+    if active is None or not 0 < request.deadline_seconds <= _LONGEST_SECONDS:
+        facts, runs = gather(source, request)
+    else:  # what does not answer soon must not eat the tests' time
+        looking = msgspec.structs.replace(request, deadline_seconds=min(request.deadline_seconds, _LOOKING_SECONDS))
+        facts, runs = gather(source, looking)
     if active is None and source.kind == "recording":
         from gpudoctor.cli.active import recorded
 

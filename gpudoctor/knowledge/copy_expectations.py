@@ -25,8 +25,11 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 # Streaming kernels reach 0.84 to 0.93 of the datasheet's peak: A100-SXM4-40GB 1309 of 1555 GB/s
 # (https://github.com/JuliaGPU/GPUInspector.jl), H100 and H200 0.88 to 0.92 (ml-engineering). GDDR memory that keeps its ECC
 # bits inline gives up a part of the bus: 240 of 320 GB/s on a T4 (CUDA's bandwidthTest).
+# P100 gave about three quarters in published STREAM results.
 _MEMORY_SHARE = 0.80
 _MEMORY_SHARE_INLINE_ECC = 0.70
+_MEMORY_SHARE_BEFORE_VOLTA = 0.68
+_BEFORE_VOLTA = frozenset({"kepler", "maxwell", "pascal"})
 
 
 def memory(model: GpuModel, *, ecc: bool | None, fraction: float = 1.0) -> Limit | None:
@@ -35,6 +38,7 @@ def memory(model: GpuModel, *, ecc: bool | None, fraction: float = 1.0) -> Limit
         return None
     inline = "GDDR" in (model.memory_type or "") and model.ecc not in ("not_supported",) and ecc is not False
     share = _MEMORY_SHARE_INLINE_ECC if inline else _MEMORY_SHARE
+    share = _MEMORY_SHARE_BEFORE_VOLTA if model.architecture in _BEFORE_VOLTA else share
     slices = f", {fraction:.3g} of its memory slices" if fraction < 1 else ""
     return Limit(
         expected=round(model.memory_bandwidth_gbps * fraction, 1),
@@ -123,10 +127,10 @@ def peer_copy(slug: str, *, both_ways: bool) -> Limit | None:
     )
 
 
-# The best public matrix products are reached with ideal shapes; catalogue peaks never: 0.6 to 0.95 of them, and boards of 70
-# W hold about half before their power limit stops them (L4, T4).
-_OF_BEST, _OF_CATALOGUE, _OF_CATALOGUE_SMALL = 0.75, 0.55, 0.35
-_SMALL_BOARD_W = 100.0
+# The best public matrix products are reached with ideal shapes; catalogue peaks never: 0.6 to 0.95 of them. Boards with little
+# power hold their clocks less: half the peak and below at 70 W (L4, T4), somewhat more at 150 W (A10).
+_OF_BEST = 0.75
+_OF_CATALOGUE = ((100.0, 0.35), (200.0, 0.45), (float("inf"), 0.55))  # board power below, lowest right share
 _SAME_RATE = {"fp16": "bf16"}
 
 
@@ -140,9 +144,10 @@ def matrix_product(model: GpuModel, precision: str, *, fraction: float = 1.0) ->
     peak = (model.dense_tflops or {}).get(name)
     if peak is None:
         return None
-    small = model.tdp_w is not None and model.tdp_w < _SMALL_BOARD_W
+    power = model.tdp_w if model.tdp_w is not None else float("inf")
+    share = next(share for below, share in _OF_CATALOGUE if power < below or below == float("inf"))
     return Limit(
         expected=round(peak * fraction, 1),
-        threshold=_OF_CATALOGUE_SMALL if small else _OF_CATALOGUE,
-        basis=f"catalogue peak of {model.product} without sparsity; power limits leave {'0.4' if small else '0.6'} and more of it",
+        threshold=share,
+        basis=f"catalogue peak of {model.product} without sparsity, of which its power limit leaves {share:g} or more",
     )
