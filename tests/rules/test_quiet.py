@@ -102,6 +102,19 @@ llm_load_tensors: offloaded 33/33 layers to GPU
 ggml_cuda_init: found 1 CUDA devices:
   Device 0: NVIDIA GeForce RTX 4090, compute capability 8.9, VMM: yes
 """,
+    "a web interface without Triton": """\
+A matching Triton is not available, some optimizations will not be enabled.
+Error caught was: No module named 'triton'
+Applying attention optimization: xformers... done.
+Startup time: 11.1s (prepare environment: 2.9s, import torch: 3.7s)
+""",
+    "a run that was resumed": """\
+Resuming from checkpoint /ckpt/step-1200; optimizer state restored
+NCCL version 2.21.5+cuda12.4
+[rank0]:[W312] ProcessGroupNCCL.cpp:4115] Using GPU 0 to perform barrier as devices used by this process are currently unknown.
+step 1210 loss 2.118 grad_norm 0.71 tokens/s 41230 mfu 0.41
+cuda runtime version: 12.4, driver version: 550.90.07, status 0
+""",
     "an extension is compiled": """\
 Using /root/.cache/torch_extensions/py310_cu121 as PyTorch extensions root...
 Detected CUDA files, patching ldflags
