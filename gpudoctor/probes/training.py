@@ -106,7 +106,7 @@ def _collect_samples(document: Document, text: str, found: Collected) -> None:
     samples = parse_samples(text)
     if samples is None:
         return
-    proof = _quote(document, text, samples.index)
+    proof = _quote(document, text, samples.line)
     found.set("utilization_mean_pct", sum(samples.values) / len(samples.values), proof)
     found.set("utilization_max_pct", max(samples.values), proof)
     found.set("utilization_samples", len(samples.values), proof)
@@ -115,9 +115,9 @@ def _collect_samples(document: Document, text: str, found: Collected) -> None:
 def _collect_memory(document: Document, text: str, found: Collected) -> None:
     failures = parse_out_of_memory(text)
     if failures:
-        proof = _quote(document, text, failures[0].index)
+        proof = _quote(document, text, failures[0].line)
         found.set(
-            "out_of_memory", [failure.fact(_quote(document, text, failure.index)) for failure in failures], proof
+            "out_of_memory", [failure.fact(_quote(document, text, failure.line)) for failure in failures], proof
         )
 
 

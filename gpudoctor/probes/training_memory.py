@@ -34,9 +34,9 @@ _CONTEXT_MIB = 700.0  # what a CUDA context and libraries take besides the alloc
 
 
 class Failure(NamedTuple):
-    """One message; sizes in MiB, `index` its 0-based line."""
+    """One message; sizes in MiB, `line` its 0-based number."""
 
-    index: int
+    line: int
     requested: float | None = None
     total: float | None = None
     free: float | None = None
@@ -80,7 +80,7 @@ def parse_out_of_memory(text: str) -> list[Failure]:
             text.count("\n", 0, match.start()), wanted, total, free, others=max(0.0, total - free - _CONTEXT_MIB)
         )
         found.setdefault(failure[1:], failure)
-    return sorted(found.values(), key=lambda failure: failure.index)[:_MOST]
+    return sorted(found.values(), key=lambda failure: failure.line)[:_MOST]
 
 
 def _pytorch(message: str, requested: float | None, index: int) -> Failure:

@@ -16,10 +16,10 @@ _FEWEST = 3
 
 
 class Samples(NamedTuple):
-    """Percentages of the busiest GPU in order; `index` is the 0-based line of the first."""
+    """Percentages of the busiest GPU in order; `line` is the 0-based number of the first's line."""
 
     values: list[int]
-    index: int
+    line: int
 
 
 def parse_samples(text: str) -> Samples | None:
