@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
+from functools import cache
 from typing import Any
 
 from tests.testbed import cuda_on_cpu
@@ -13,6 +16,13 @@ SEVERAL = cuda_on_cpu.SITE.parent / "several"
 _LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "MPI_", "NCCL_")
 
 
+@cache
+def _meeting_places() -> str:
+    folder = tempfile.mkdtemp(prefix="gpudoctor-nccl-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def environment(scenario: dict[str, Any] | None = None, nccl: str | None = None, **more: str) -> dict[str, str]:
     """For a worker that should see these GPUs. `nccl`: the folder over which the ranks meet, or "genuine" for the real
     library; a new folder by default. `more` are further variables."""
@@ -20,7 +30,7 @@ def environment(scenario: dict[str, Any] | None = None, nccl: str | None = None,
     kept = {name: value for name, value in inherited.items() if not name.startswith(_LAUNCHERS)}
     places = {
         "PYTHONPATH": f"{SEVERAL}:{kept['PYTHONPATH']}",
-        "NCCL_ON_CPU": nccl or tempfile.mkdtemp(prefix="gpudoctor-nccl-"),
+        "NCCL_ON_CPU": nccl or tempfile.mkdtemp(dir=_meeting_places()),
     }
     return {**kept, **places, **more}
 
