@@ -236,5 +236,5 @@ def busy_reason(gpu: Gpu | None) -> str | None:
     processes = [process for process in gpu.processes or [] if process.kind in (None, "C", "C+G", "M+C")]
     names = ", ".join(f"{process.pid} ({process.name or 'unknown'})" for process in processes[:3])
     if gpu.utilization_gpu_pct is not None and gpu.utilization_gpu_pct >= _BUSY_PCT:
-        return f"it was {gpu.utilization_gpu_pct} % busy before the test" + (f": process {names}" if names else "")
-    return f"other processes hold it: {names}" if names else None
+        return f"{gpu.utilization_gpu_pct} % busy before the tests" + (f", process {names}" if names else "")
+    return f"other processes hold it, {names}" if names else None

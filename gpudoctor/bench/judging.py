@@ -142,7 +142,7 @@ def _busy(figure: BenchFigure, busy: Mapping[str, str]) -> str | None:
         return f"GPU {first[0]} was not free: {first[1]}" if first else None
     for address in (figure.bdf, figure.peer_bdf):
         if address is not None and address in busy:
-            return f"not free: {busy[address]}"
+            return f"GPU {address} was not free: {busy[address]}"
     return None
 
 

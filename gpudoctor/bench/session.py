@@ -22,6 +22,7 @@ from gpudoctor.facts import (
     BenchFigure,
     BenchRun,
     CounterChange,
+    Evidence,
     Facts,
     Gpu,
     Kernel,
@@ -189,7 +190,10 @@ class Session:
 
     def _marked(self, run: BenchRun) -> BenchRun:
         busy = [name for name in run.gpus or [] if name in self.busy]
-        return msgspec.structs.replace(run, busy=True) if busy else run
+        if not busy:
+            return run
+        evidence = {"busy": Evidence(source="nvml", text=f"GPU {busy[0]}: {self.busy[busy[0]]}")}
+        return msgspec.structs.replace(run, busy=True, busy_gpus=busy, evidence={**run.evidence, **evidence})
 
     def _again(self, planned: Sequence[Stage], outcomes: list[Outcome], seconds: float) -> list[Outcome]:
         """Jobs with a figure a little below its limit run once more, one after the other; the better figure counts."""

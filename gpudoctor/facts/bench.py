@@ -18,7 +18,8 @@ class BenchRun(Fact, frozen=True, kw_only=True):
     error_name: str | None = None  # cudaErrorSystemNotReady, NCCL_ERROR_SYSTEM_ERROR, ...
     error_message: str | None = None
     notes: list[str] | None = None  # what was left out or made smaller, and why
-    busy: bool | None = None  # other processes used the GPU: figures are not judged
+    busy: bool | None = None  # other processes used a GPU: low figures are not judged
+    busy_gpus: list[str] | None = None  # which, as in `gpus`
     memory_tested_mib: int | None = None  # memtest: how much memory was written and read
 
 

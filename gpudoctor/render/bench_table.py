@@ -38,7 +38,7 @@ _MOST_IN_MATRIX = 9
 _MOST_ROWS = 32
 _FEW_ROWS = 2
 _MOST_NOTES = 8
-_LOW, _BEHIND = "!", "<"
+_LOW, _BEHIND, _OPEN = "!", "<", "?"
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -141,9 +141,11 @@ def _medians(rows: Sequence[_Row], metrics: Sequence[str]) -> list[str]:
 
 
 def _mark(figure: BenchFigure) -> str:
-    """What a reader should look at: low, or behind the GPUs of its model here."""
+    """What a reader should look at: low, low but not judged, or behind the GPUs of its model here."""
     if figure.verdict == "low":
         return _LOW
+    if figure.verdict == "unjudged" and figure.ratio is not None:
+        return _OPEN
     behind = figure.siblings_ratio is not None and figure.siblings_ratio < (figure.siblings_threshold or 0)
     return _BEHIND if behind else ""
 
@@ -254,7 +256,9 @@ def _legend(bench: Bench, figures: Sequence[BenchFigure], width: int) -> list[st
     """What the verdicts rest on, in a line or two."""
     low = sum(figure.verdict == "low" for figure in figures)
     right = sum(figure.verdict == "right" for figure in figures)
-    busy = list(dict.fromkeys(f.why_unjudged for f in figures if f.why_unjudged and "not free" in f.why_unjudged))
+    busy = list(
+        dict.fromkeys(f.why_unjudged for f in figures if f.why_unjudged and " was not free: " in f.why_unjudged)
+    )
     lines = [line for why in busy[:2] for line in wrap(f"not judged: {why}", width, "  ", "    ")]
     if bench.gpus_visible is not None and bench.gpus_visible < (bench.gpus_present or 0):
         hidden = f"CUDA shows {bench.gpus_visible} of {bench.gpus_present} GPUs here (CUDA_VISIBLE_DEVICES, or a job's share)"
@@ -264,4 +268,5 @@ def _legend(bench: Bench, figures: Sequence[BenchFigure], width: int) -> list[st
     told += f", {only} are shown only" if only else ""
     behind = sum(_mark(figure) == _BEHIND for figure in figures)
     told += f"; {behind} behind their siblings ({_BEHIND})" if behind else ""
+    told += f"; {_OPEN}: low, but not judged" if any(_mark(figure) == _OPEN for figure in figures) else ""
     return [*lines, *wrap(f"{told}; --format json has what each is held against", width, "  ", "    ")]

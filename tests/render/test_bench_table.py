@@ -60,6 +60,13 @@ def test_behind_its_siblings_has_a_mark_of_its_own() -> None:
     assert "3010<" in shown
 
 
+def test_low_for_a_reason_is_seen_and_not_called_low() -> None:
+    shown = "\n".join(lines(Bench(figures=[figure(0, verdict="unjudged", ratio=0.4, value=1340.0)])))
+    assert "1340?" in shown
+    assert "none is low" in shown
+    assert "?: low, but not judged" in " ".join(shown.split())
+
+
 def test_colour_adds_nothing_to_what_is_read() -> None:
     import re
 
