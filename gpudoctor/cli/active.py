@@ -51,6 +51,11 @@ class Tested(msgspec.Struct, kw_only=True):
 
 def recorded(source: ActiveSource, facts: Facts) -> Active | None:
     """The tests that a recording holds; None when it has none."""
+    from gpudoctor.sources.answers import Status
+    from gpudoctor.sources.requests import WORKER_BENCH
+
+    if source.run("worker", f"{WORKER_BENCH}devices").status is Status.NOT_RECORDED:
+        return None
     from gpudoctor.bench.recorded import tests_in
 
     found = tests_in(source, facts)
