@@ -160,7 +160,7 @@ class _Reader:
     def _state(self, error: Error | None, interrupted: bool) -> str:
         status = self.answer.status
         if status is Status.NOT_RECORDED or (status is Status.TIMEOUT and not self.answer.seconds):
-            return "not_run"
+            return "interrupted" if interrupted else "not_run"
         if status in (Status.NOT_FOUND, Status.DENIED):
             return "not_run"
         if error is not None:

@@ -18,6 +18,8 @@ from tests.bench.nodes import H100, Node
 from tests.bench.test_live import environment
 from tests.testbed.nvml import FakeNvml
 
+pytest.importorskip("numpy")  # the stand-in for CUDA uses it
+
 
 def comparable(report: Any) -> dict[str, Any]:
     """Without what differs by nature: the source's name and the time that probes took."""

@@ -18,6 +18,7 @@ import pytest
 from tests.testbed import cuda_on_cpu, gpu_models
 from tests.testbed.nvml import FakeNvml
 
+pytest.importorskip("numpy")  # the stand-in for CUDA uses it
 ROOT = Path(__file__).parents[2]
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -116,10 +117,11 @@ def test_interrupted_it_shows_what_was_measured_and_leaves_nothing_running(
     process.send_signal(number)
     begun = time.monotonic()
     stdout, stderr = process.communicate(timeout=30)
-    assert time.monotonic() - begun < 12
+    assert time.monotonic() - begun < 20
     assert process.returncode == 130
     assert "ending the tests" in stderr
     assert "interrupted" in stdout
+    assert "no time was left" not in stdout
     assert not [worker for worker in workers if worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE]
 
 
@@ -139,11 +141,11 @@ def test_a_killed_worker_costs_its_own_test_only(start: Start) -> None:
 def test_a_hang_is_bounded_by_the_deadline(start: Start) -> None:
     begun = time.monotonic()
     process = start(
-        "bench", "memory", "--gpu", "1", "--seconds", "3", "--deadline", "16", "--format", "json",
+        "bench", "memory", "--gpu", "1", "--seconds", "15", "--deadline", "40", "--format", "json",
         scenario={"slow_ms": 3_600_000},
     )  # fmt: skip
     code, report, _ = report_of(process)
-    assert time.monotonic() - begun < 22
+    assert time.monotonic() - begun < 60
     assert {run["state"] for run in report["bench"]["runs"]} == {"timed_out"}
     assert report["findings"][0]["rule"] == "bench/test-hangs"
     assert code == 1
