@@ -90,9 +90,7 @@ def main() -> int:
     print(f"{'command':<26} {'median':>8} {'fastest':>8} {'memory':>9} {'exit':>5}")
     for name, runs in found.items():
         peak = max(one.peak_mib for one in runs)
-        print(
-            f"{name:<26} {seconds[name]:>6.3f} s {fastest[name]:>6.3f} s {peak:>5.0f} MiB {runs[-1].exit_code:>5}"
-        )
+        print(f"{name:<26} {seconds[name]:>6.3f} s {fastest[name]:>6.3f} s {peak:>5.0f} MiB {runs[-1].exit_code:>5}")
     measured = {
         name: {"median_s": round(seconds[name], 4), "runs_s": [round(one.seconds, 4) for one in runs]}
         for name, runs in found.items()

@@ -170,7 +170,9 @@ def check_level_2(checks: Checks) -> Json | None:
     if report is None:
         checks.add("check --level 2 runs", False, exit_code=code, said=said)
         return None
-    tests: Json = next((run for run in report["probes"] if run["name"] == "active tests"), {"state": None, "problems": []})
+    tests: Json = next(
+        (run for run in report["probes"] if run["name"] == "active tests"), {"state": None, "problems": []}
+    )
     checks.add(
         "check --level 2 runs", tests["state"] in ("ok", "partial"), exit_code=code, state=tests["state"],
         verdict=report["verdict"], problems="; ".join(tests["problems"])[:200] or None,

@@ -55,7 +55,7 @@ class _Reader:
         self.gpus: list[dict[str, Any]] = []
         self.current: dict[str, Any] | None = None
         self.rows = 0
-        self.versions: dict[str, str] = {}
+        self.versions: dict[str, Any] = {}
         self.evidence: dict[str, Evidence] = {}
         self.processes: dict[int, list[GpuProcess]] | None = None
         self.in_processes = False
