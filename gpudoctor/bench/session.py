@@ -89,8 +89,10 @@ class Session:
         visible = self._find_devices()
         if visible is not None:
             self.busy = dict(self._busy())
+            # Of several processes of a launcher each would put load on the same GPUs: only what they do together makes sense.
+            together = self.ranks is not None and "nccl" in self.wish.tests
             stages = plan.stages(
-                self.wish.tests,
+                ("nccl",) if together else self.wish.tests,
                 self.targets,
                 level=self.wish.level,
                 seconds=self.wish.seconds,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpudoctor.cli.active import Tested
     from gpudoctor.report import Finding, Report
 
+_MOST_ONE_BY_ONE = 8  # GPUs of a socket, whose host copies are measured one after the other
 _DEFAULT_TESTS = ("memory", "gemm", "pcie", "p2p", "nccl")
 # Findings of checks beside the tests that are shown too: without them nothing can be measured.
 _GROUNDS = (
@@ -109,7 +110,8 @@ def bench(
         with_launcher=True,
         nccl_tests=nccl_tests,
     )
-    request = Request(deadline_seconds=deadline if deadline is not None else DEADLINES[3], active=active)
+    enough = max(DEADLINES[3], (seconds or 0.0) * (len(wanted) + _MOST_ONE_BY_ONE) + 600.0)
+    request = Request(deadline_seconds=deadline if deadline is not None else min(enough, 86_400.0), active=active)
     report, tested = examine_actively(machine, ruleset, request)
     if save_baseline is not None and tested is not None:
         _save(save_baseline, report, tested)

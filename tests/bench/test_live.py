@@ -179,3 +179,21 @@ def test_a_baseline_is_written_and_compared_with(start: Start, tmp_path: Path) -
     assert code == 1
     assert "baseline good.json" in report["findings"][0]["evidence"][0]["text"]
     assert os.path.basename(path) == report["bench"]["baseline"]
+
+
+def test_under_a_launcher_only_nccl_runs(fake_nvml: FakeNvml) -> None:
+    """Two ranks are announced and one comes: said by name, and nothing else puts load on the GPUs meanwhile."""
+    ranks = {"TORCHELASTIC_RUN_ID": "x", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    ranks |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29871"}
+    run = subprocess.run(
+        [sys.executable, "-m", "gpudoctor", "bench", "--seconds", "10", "--format", "json"],
+        capture_output=True,
+        text=True,
+        env={**environment(fake_nvml, {"count": 1}), **ranks},
+        cwd=ROOT,
+        timeout=120,
+    )
+    report = json.loads(run.stdout)
+    assert [entry["test"] for entry in report["bench"]["runs"]] == ["nccl"]
+    assert "--alone" not in str(report)
+    assert run.returncode == 3
