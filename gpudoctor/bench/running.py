@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from gpudoctor.bench.model import Event, Job, OnEvent, Stage
 from gpudoctor.sources.answers import ActiveSource, CommandAnswer
@@ -12,7 +13,7 @@ from gpudoctor.sources.requests import WORKER_NVML_SAMPLE, labelled
 from gpudoctor.workers.bench_lines import Progress, read_line
 
 # How long beyond its own time a worker may take before it is ended: loading CuPy from a slow disk cannot be cut short.
-_SLACK_SECONDS = 15.0
+_SLACK_SECONDS = 30.0
 _SAMPLING_SLACK = 5.0
 
 
@@ -111,3 +112,21 @@ def _sample(
     longest = depth * (seconds + _SLACK_SECONDS)
     request = labelled(WORKER_NVML_SAMPLE, f"during {label}")
     result.samples = source.watch(*request, seconds=longest, timeout=longest, stop=over)
+
+
+@contextmanager
+def gpus_held_open(source: ActiveSource, wanted: bool, seconds: float) -> Iterator[None]:
+    """Keeps the GPUs started between workers: without persistence mode each worker would wait for that anew."""
+    over = threading.Event()
+    request = (*WORKER_NVML_SAMPLE, "--hold")
+    holder = threading.Thread(
+        target=lambda: source.watch(*request, seconds=seconds, timeout=seconds, stop=over), daemon=True
+    )
+    if wanted and seconds > 0:
+        holder.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if holder.is_alive():
+            holder.join(timeout=_SAMPLING_SLACK)

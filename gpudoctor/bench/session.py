@@ -13,7 +13,7 @@ from gpudoctor.bench.expectations import Node
 from gpudoctor.bench.judging import better_of, judged, wants_another_look
 from gpudoctor.bench.model import Job, OnEvent, Readers, Stage, Target, Wish
 from gpudoctor.bench.outcome import Outcome, read_outcome
-from gpudoctor.bench.running import run_stage
+from gpudoctor.bench.running import gpus_held_open, run_stage
 from gpudoctor.bench.site import Site
 from gpudoctor.bench.targets import chosen, devices_of, targets_of
 from gpudoctor.facts import (
@@ -86,21 +86,12 @@ class Session:
 
     def run(self) -> Result:
         """Everything, or what there was time for. Raises GpudoctorError for a GPU that does not exist."""
-        visible = self._find_devices()
-        if visible is not None:
-            self.busy = dict(self._busy())
-            # Of several processes of a launcher each would put load on the same GPUs: only what they do together makes sense.
-            together = self.ranks is not None and "nccl" in self.wish.tests
-            stages = plan.stages(
-                ("nccl",) if together else self.wish.tests,
-                self.targets,
-                level=self.wish.level,
-                seconds=self.wish.seconds,
-                launched=self.ranks is not None,
-                extra=("--nccl-tests",) if self.wish.nccl_tests else (),
-            )
-            for index in range(len(stages)):
-                self._stage(stages[index:], index + 1)
+        unheld = any(gpu.persistence_mode is False for gpu in self.gpus)
+        with gpus_held_open(self.source, unheld, self._left()):
+            visible = self._find_devices()
+            if visible is not None:
+                self.busy = dict(self._busy())
+                self._run_all()
         return Result(
             bench=Bench(
                 runs=self.runs,
@@ -118,6 +109,20 @@ class Session:
             kernel=self.kernel if self.read_later else None,
             targets=self.targets,
         )
+
+    def _run_all(self) -> None:
+        # Of several processes of a launcher each would put load on the same GPUs: only what they do together makes sense.
+        together = self.ranks is not None and "nccl" in self.wish.tests
+        stages = plan.stages(
+            ("nccl",) if together else self.wish.tests,
+            self.targets,
+            level=self.wish.level,
+            seconds=self.wish.seconds,
+            launched=self.ranks is not None,
+            extra=("--nccl-tests",) if self.wish.nccl_tests else (),
+        )
+        for index in range(len(stages)):
+            self._stage(stages[index:], index + 1)
 
     def _left(self) -> float:
         return self.wish.deadline - time.monotonic()

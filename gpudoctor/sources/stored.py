@@ -189,6 +189,8 @@ def _latest(commands: Mapping[tuple[str, ...], CommandAnswer]) -> list[CommandAn
 
 
 def _is_searched(answer: CommandAnswer) -> bool:
+    if answer.argv[:2] == requests.WORKER_NVML_SAMPLE:
+        return False  # numbers only
     return answer.status in (Status.FAILED, Status.TIMEOUT) or (
         requests.without_labels(answer.argv) in _ALWAYS_SEARCHED and answer.status is Status.OK
     )

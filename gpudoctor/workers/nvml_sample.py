@@ -1,6 +1,8 @@
 """Watches all GPUs while something else runs: clocks, power, temperature and link, a line a GPU each round. JSON lines.
 
 `--seconds S` is how long at most; SIGTERM ends it at once. Only cheap getters: what is measured meanwhile must not suffer.
+`--hold` prints nothing: it keeps the GPUs open, so that without persistence mode the driver does not start each of them anew
+for every process that uses it.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def main(arguments: list[str]) -> int:
         return 1
     begun = time.monotonic()
     while (passed := time.monotonic() - begun) < seconds:
-        for index, bdf, handle in handles:
+        for index, bdf, handle in [] if "--hold" in arguments else handles:
             line = {"kind": "sample", "index": index, "bdf": bdf, "at": round(passed, 2)}
             sys.stdout.write(json.dumps({**line, "values": sample(nvml, handle)}) + "\n")
         sys.stdout.flush()
