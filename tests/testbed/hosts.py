@@ -153,7 +153,8 @@ def environment(make: Maker, tree: RootTree, fake: FakeNvml) -> dict[str, str]:
         "count": len(CARDS),
         "driver": DRIVER,
         "nvml": f"12.{DRIVER}",
-        "gpu.name": "NVIDIA A100-PCIE-40GB",  # two cards without NVLink
+        "gpu.nvlinks": 12,
+        "gpu.nvlink_remote": "switch",
     }
     for number, card in enumerate(CARDS):
         scenario[f"gpu{number}"] = {"bus_id": f"0000{card.bdf.upper()}", "minor_number": number}

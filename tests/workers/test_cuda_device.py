@@ -7,10 +7,10 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from gpudoctor.workers import bench_gemm, bench_memory, bench_memtest
@@ -217,7 +217,7 @@ def test_fault_line() -> None:
     )
     assert (line.address, line.bits, line.count, line.device) == ("0x28", [0, 63], 2, 1)
     bare = fault_of(
-        msgspec.structs.replace(wrong, records=[], count=1), kind="k", what="w", metric="m", device=0, word_bytes=4
+        replace(wrong, records=[], count=1), kind="k", what="w", metric="m", device=0, word_bytes=4
     )
     assert bare.text == "w: a word was wrong once, the first at offset 0x14"
     assert (bare.expected, bare.got) == (None, None)
