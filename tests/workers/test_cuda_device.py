@@ -216,9 +216,7 @@ def test_fault_line() -> None:
         "memory test: a word was wrong 2 times, the first at offset 0x28: 0x0000000000000011 instead of 0x0000000000000010"
     )
     assert (line.address, line.bits, line.count, line.device) == ("0x28", [0, 63], 2, 1)
-    bare = fault_of(
-        replace(wrong, records=[], count=1), kind="k", what="w", metric="m", device=0, word_bytes=4
-    )
+    bare = fault_of(replace(wrong, records=[], count=1), kind="k", what="w", metric="m", device=0, word_bytes=4)
     assert bare.text == "w: a word was wrong once, the first at offset 0x14"
     assert (bare.expected, bare.got) == (None, None)
 
