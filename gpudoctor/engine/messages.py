@@ -119,6 +119,7 @@ class Texts:
         self._documents = [_Searchable(d) for d in documents if d.text.strip()]
         self._found: dict[tuple[str, tuple[str, ...]], list[MessageMatch]] = {}
         self.any = bool(self._documents)
+        self._words: dict[str, bool] = {}
 
     def find(
         self, message: Message, known_literals: list[str] | None = None, further: Sequence[list[str]] = ()
@@ -127,6 +128,10 @@ class Texts:
         key = (message.pattern, tuple(message.within or ()))
         if key not in self._found:
             wanted = known_literals if known_literals is not None else literals(message.pattern)
+            # Most messages end here; a word of several messages is looked for once.
+            if wanted and not any(map(self._has, wanted)):
+                self._found[key] = []
+                return []
             self._found[key] = [
                 match
                 for document in self._documents
@@ -134,6 +139,12 @@ class Texts:
                 for match in document.find(message.pattern, wanted, further)
             ]
         return self._found[key]
+
+    def _has(self, word: str) -> bool:
+        known = self._words.get(word)
+        if known is None:
+            known = self._words[word] = any(document.has(word.encode()) for document in self._documents)
+        return known
 
 
 class _Searchable:
@@ -165,6 +176,9 @@ class _Searchable:
                 if len(found) >= _MOST_LINES:
                     break
         return found
+
+    def has(self, needle: bytes) -> bool:
+        return self._may_hold(needle) and needle in self._lower
 
     def _lines_with(self, wanted: list[str]) -> list[int]:
         lines: set[int] = set()
