@@ -60,39 +60,16 @@ def _all_required(parsed: Iterable[Any]) -> list[set[str]]:
             found += _all_required(value[3])
         elif op is sre.MAX_REPEAT and value[0] > 0:
             found += _all_required(value[2])
-        elif (inner := _required_inside(op, value)) is not None:
-            found.append(inner)
+        elif op is sre.BRANCH:
+            branches = [_required(branch) for branch in value[1]]
+            if all(branches):
+                found.append({literal for branch in branches if branch for literal in branch})
     return [one for one in [*found, {run}] if one and all(one)]
 
 
 def _required(parsed: Iterable[Any]) -> set[str] | None:
-    candidates: list[set[str]] = []
-    run = ""
-    for op, value in parsed:
-        if op is sre.LITERAL and value < 128:
-            run += chr(value).lower()
-            continue
-        candidates.append({run})
-        run = ""
-        inner = _required_inside(op, value)
-        if inner is not None:
-            candidates.append(inner)
-    candidates.append({run})
-    usable = [c for c in candidates if all(c) and c]
-    return max(usable, key=lambda c: (min(map(len, c)), -len(c)), default=None)
-
-
-def _required_inside(op: Any, value: Any) -> set[str] | None:
-    if op is sre.SUBPATTERN:
-        return _required(value[3])
-    if op is sre.MAX_REPEAT and value[0] > 0:
-        return _required(value[2])
-    if op is sre.BRANCH:
-        branches = [_required(branch) for branch in value[1]]
-        if any(b is None for b in branches):
-            return None
-        return {literal for branch in branches if branch for literal in branch}
-    return None
+    """The set that thins best: of long literals, and few."""
+    return max(_all_required(parsed), key=lambda c: (min(map(len, c)), -len(c)), default=None)
 
 
 def options() -> Any:
@@ -151,7 +128,7 @@ class _Searchable:
     def __init__(self, document: Document) -> None:
         self.name = document.name
         self.kind = document.kind.value
-        self._numbers = document.line_numbers
+        self._line_number = document.line_number
         self._bytes = document.text.encode("utf-8", "replace")
         self._lower = self._bytes.lower()  # ASCII only, so positions stay the same
         self._starts: list[int] | None = None
@@ -170,7 +147,7 @@ class _Searchable:
             match = compiled.search(text)
             if match:
                 groups = {k: v for k, v in match.groupdict().items() if v is not None}
-                line = self._numbers[number] if self._numbers and number < len(self._numbers) else number + 1
+                line = self._line_number(number)
                 quoted = text.strip()[:_QUOTE_LENGTH]
                 found.append(MessageMatch(pattern, Evidence(self.name, quoted, line), groups))
                 if len(found) >= _MOST_LINES:

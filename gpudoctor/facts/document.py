@@ -24,3 +24,8 @@ class Document(msgspec.Struct, frozen=True):
     kind: DocumentKind
     text: str
     line_numbers: list[int] | None = None
+
+    def line_number(self, index: int) -> int:
+        """The 1-based number, in the original, of the line with this 0-based index."""
+        numbers = self.line_numbers
+        return numbers[index] if numbers and index < len(numbers) else index + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from gpudoctor.facts import Evidence, Fact
+from gpudoctor.facts import Document, Evidence, Fact
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer
 
 Group = TypeVar("Group", bound=Fact)
@@ -47,6 +47,13 @@ def quote(answer: FileAnswer | CommandAnswer, index: int | None = None, text: st
     numbers = answer.line_numbers
     number = numbers[index] if numbers is not None and index < len(numbers) else index + 1
     return Evidence(source=source, text=line.strip()[:LINE_LIMIT], line=number)
+
+
+def quote_document(document: Document, index: int) -> Evidence:
+    """Evidence from line `index` (0-based) of a document."""
+    lines = _lines(document.text)
+    line = lines[index] if index < len(lines) else ""
+    return Evidence(source=document.name, text=line.strip()[:LINE_LIMIT], line=document.line_number(index))
 
 
 @lru_cache(maxsize=2)

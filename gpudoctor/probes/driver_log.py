@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpudoctor.facts import Document, Evidence
-from gpudoctor.probes.collect import Collected
+from gpudoctor.probes.collect import Collected, quote_document
 from gpudoctor.probes.driver_modules import parse_banner
 from gpudoctor.sources.answers import Source
 from gpudoctor.sources.lazy import Lazy
@@ -50,26 +49,18 @@ def collect_from_logs(source: Source, found: Collected) -> None:
         if "NVIDIA UNIX" in text:
             banner = parse_banner(text)
             if banner is not None:
-                found.set("kernel_module_version", banner.version, evidence_of(document, banner.line))
-                found.set("module_flavor", banner.flavor, evidence_of(document, banner.line))
+                found.set("kernel_module_version", banner.version, quote_document(document, banner.line))
+                found.set("module_flavor", banner.flavor, quote_document(document, banner.line))
         mismatch = parse_mismatch(text) if "API mismatch" in text else None
         if mismatch is not None and found.get("kernel_module_version") in (None, mismatch.module):
-            found.set("library_version", mismatch.client, evidence_of(document, mismatch.client_line))
+            found.set("library_version", mismatch.client, quote_document(document, mismatch.client_line))
             if mismatch.module is not None and mismatch.module_line is not None:
-                found.set("kernel_module_version", mismatch.module, evidence_of(document, mismatch.module_line))
+                found.set("kernel_module_version", mismatch.module, quote_document(document, mismatch.module_line))
         failed = _BUILD_FAILED.search(text)
         if failed is not None:
             line = text.count("\n", 0, failed.start())
-            found.set("dkms_autoinstall_error", failed[0].strip()[:400], evidence_of(document, line))
+            found.set("dkms_autoinstall_error", failed[0].strip()[:400], quote_document(document, line))
         ignores = _IGNORES.search(text)
         if ignores is not None:
             line = text.count("\n", 0, ignores.start())
-            found.set("kernel_module_version", ignores[1], evidence_of(document, line))
-
-
-def evidence_of(document: Document, index: int) -> Evidence:
-    """Evidence from line `index` (0-based) of a document."""
-    lines = document.text.splitlines()
-    numbers = document.line_numbers
-    number = numbers[index] if numbers and index < len(numbers) else index + 1
-    return Evidence(source=document.name, text=lines[index].strip()[:400] if index < len(lines) else "", line=number)
+            found.set("kernel_module_version", ignores[1], quote_document(document, line))

@@ -9,7 +9,7 @@ import msgspec
 
 from gpudoctor.facts import DeviceNode, Evidence
 from gpudoctor.probes.ask import exists, filter_shows, is_absent, is_machine, said
-from gpudoctor.probes.collect import Collected, find_line, quote
+from gpudoctor.probes.collect import Collected, find_line, quote, quote_document
 from gpudoctor.probes.services import service
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, StatAnswer, Status
@@ -115,14 +115,10 @@ def _collect_written(source: Source, found: Collected) -> None:
     for document in source.documents():
         if ".so." not in document.text:
             continue
-        for number, line in enumerate(document.text.splitlines()):
+        for index, line in enumerate(document.text.splitlines()):
             versions += _WRITTEN.findall(line)
             if link := _LINK.search(line):
-                known = document.line_numbers
-                place = known[number] if known and number < len(known) else number + 1
-                found.set(
-                    "library_version", link[1], Evidence(source=document.name, text=line.strip()[:400], line=place)
-                )
+                found.set("library_version", link[1], quote_document(document, index))
     if versions:
         found.set("library_versions", list(dict.fromkeys(versions)))
 

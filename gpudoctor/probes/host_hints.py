@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import is_machine, said
-from gpudoctor.probes.collect import Collected, quote
-from gpudoctor.probes.driver_log import evidence_of
+from gpudoctor.probes.collect import Collected, quote, quote_document
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source
 from gpudoctor.sources.lazy import Lazy
@@ -75,11 +74,11 @@ def collect_hints(source: Source, found: Collected) -> None:
             continue
         compilers = parse_compilers(document.text)
         if compilers.kernel:
-            proof = evidence_of(document, compilers.kernel_line)
+            proof = quote_document(document, compilers.kernel_line)
             name = "clang" if "clang" in document.text.splitlines()[compilers.kernel_line].lower() else "gcc"
             found.set("kernel_compiler", f"{name} {compilers.kernel}", proof)
         if compilers.host:
-            found.set("compiler_version", compilers.host, evidence_of(document, compilers.host_line))
+            found.set("compiler_version", compilers.host, quote_document(document, compilers.host_line))
 
 
 def _collect_manager(source: Source, found: Collected) -> None:
@@ -96,7 +95,7 @@ def _collect_manager(source: Source, found: Collected) -> None:
             match = _TOOL.match(line)
             if match:
                 tool = match[1]
-                found.set("package_manager", _MANAGERS.get(tool, tool), evidence_of(document, index))
+                found.set("package_manager", _MANAGERS.get(tool, tool), quote_document(document, index))
                 return
     _collect_named(source, found)
 
@@ -109,7 +108,7 @@ def _collect_named(source: Source, found: Collected) -> None:
         for manager, pattern in _NAMED:
             match = pattern.search(text)
             if match and manager not in named:
-                named[manager] = evidence_of(document, text.count("\n", 0, match.start()))
+                named[manager] = quote_document(document, text.count("\n", 0, match.start()))
     if len(named) == 1:
         manager, proof = named.popitem()
         found.set("package_manager", manager, proof)

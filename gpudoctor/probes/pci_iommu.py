@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from gpudoctor.facts import Evidence, Pci
-from gpudoctor.probes.driver_log import evidence_of
+from gpudoctor.probes.collect import quote_document
 from gpudoctor.sources.answers import Source
 from gpudoctor.sources.lazy import Lazy
 
@@ -42,10 +42,10 @@ def with_iommu_of_logs(source: Source, pci: Pci | None) -> Pci | None:
             continue
         for index, line in enumerate(document.text.splitlines()):
             if match := _DOMAIN.search(line):
-                return _set(pci, match[1].lower(), evidence_of(document, index))
+                return _set(pci, match[1].lower(), quote_document(document, index))
             if found is None and (match := _COMMAND_LINE.search(line)):
                 mode = mode_of_command_line(match["words"])
-                found = (mode, evidence_of(document, index)) if mode else None
+                found = (mode, quote_document(document, index)) if mode else None
     return _set(pci, *found) if found else pci
 
 

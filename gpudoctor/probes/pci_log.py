@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from gpudoctor.facts import PciDevice
-from gpudoctor.probes.driver_log import evidence_of
+from gpudoctor.probes.collect import quote_document
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.sources.answers import Source
 from gpudoctor.sources.lazy import Lazy
@@ -38,7 +38,7 @@ def devices_in_logs(source: Source) -> list[PciDevice]:
                 bdf = normal_bdf(match[1]) if match else None
                 if match is None or bdf is None:
                     continue
-                proof = evidence_of(document, index)
+                proof = quote_document(document, index)
                 device = devices.get(bdf) or PciDevice(bdf=bdf, evidence={"": proof})
                 if pattern in (_NAMED, _ENUMERATED):
                     code = match[3] if pattern is _ENUMERATED else device.class_code

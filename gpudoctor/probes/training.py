@@ -130,6 +130,4 @@ def _collect_workers(document: Document, text: str, found: Collected) -> None:
 def _quote(document: Document, text: str, index: int) -> Evidence:
     lines = text.split("\n", index + 1)
     line = lines[index] if index < len(lines) else ""
-    numbers = document.line_numbers
-    number = numbers[index] if numbers is not None and index < len(numbers) else index + 1
-    return Evidence(source=document.name, text=line.strip()[:LINE_LIMIT], line=number)
+    return Evidence(source=document.name, text=line.strip()[:LINE_LIMIT], line=document.line_number(index))

@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from gpudoctor.workers.bench_lines import Device, say
@@ -182,11 +183,7 @@ def test_device(work: Work, device: Device, seconds: float, done: float) -> None
 
 
 def run(work: Work) -> None:
-    for device, seconds, done in work.each_device("the matrix product test"):
-        try:
-            test_device(work, device, seconds, done)
-        except Exception as error:
-            work.failure(error, "multiplying matrices", device.ordinal)
+    work.test_each_device("the matrix product test", "multiplying matrices", partial(test_device, work))
     work.progress(1.0, "done")
 
 

@@ -74,6 +74,14 @@ class Work:
                 continue
             yield device, self.left() / (len(self.devices) - index), index / len(self.devices)
 
+    def test_each_device(self, what: str, doing: str, test: Callable[[Device, float, float], None]) -> None:
+        """Calls `test` as `each_device` says. A failure on one device gets its `error` line; the next is tested."""
+        for device, seconds, done in self.each_device(what):
+            try:
+                test(device, seconds, done)
+            except Exception as error:
+                self.failure(error, doing, device.ordinal)
+
 
 Test = Callable[[Work], None]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import struct
 from contextlib import ExitStack
+from functools import partial
 from typing import NamedTuple
 
 from gpudoctor.workers.bench_lines import Device, Fault, Figure, say
@@ -242,11 +243,7 @@ def test_device(work: Work, device: Device, seconds: float, done: float) -> None
 
 
 def run(work: Work) -> None:
-    for device, seconds, done in work.each_device("the memory test"):
-        try:
-            test_device(work, device, seconds, done)
-        except Exception as error:
-            work.failure(error, "measuring memory bandwidth", device.ordinal)
+    work.test_each_device("the memory test", "measuring memory bandwidth", partial(test_device, work))
     work.progress(1.0, "done")
 
 

@@ -211,11 +211,9 @@ def test_device(work: Work, device: Device, done: float) -> None:
 
 
 def run(work: Work) -> None:
-    for device, _seconds, done in work.each_device("the memory test"):
-        try:
-            test_device(work, device, done)
-        except Exception as error:
-            work.failure(error, "testing memory", device.ordinal)
+    work.test_each_device(
+        "the memory test", "testing memory", lambda device, _, done: test_device(work, device, done)
+    )
     work.progress(1.0, "done")
 
 

@@ -74,11 +74,11 @@ def run(work: Work) -> None:
     nodes = numa.nodes()
     largest = work.arguments.max_bytes
     wanted = tuple(sorted({min(size, largest) for size in (QUICK_SIZES if work.arguments.quick else SIZES)}))
-    for device, seconds, done in work.each_device("copies"):
-        try:
-            _Device(work, device, seconds, done).run(nodes, wanted)
-        except Exception as error:
-            work.failure(error, "copying between host and GPU", device.ordinal)
+
+    def test(device: Device, seconds: float, done: float) -> None:
+        _Device(work, device, seconds, done).run(nodes, wanted)
+
+    work.test_each_device("copies", "copying between host and GPU", test)
 
 
 class _Device:
