@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from typing import NoReturn
+
+
+def program() -> NoReturn:
+    """As `main`, and ends the process at once: freeing a short run's memory piece by piece is a tenth of its time."""
+    try:
+        code = main()
+    except OSError:  # not even the error could be written: standard error is full, or its reader went away
+        code = 2
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, full or absent: `main` has said so
+            stream.flush()
+    os._exit(code)
 
 
 def main() -> int:
@@ -23,4 +38,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -52,6 +53,7 @@ def _start(
 
 # BadParameter's base: the class of every wrong usage. Typer has its own copy of click or uses click's, by version.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def run(arguments: list[str]) -> int:
@@ -72,6 +74,13 @@ def run(arguments: list[str]) -> int:
         # The reader went away (`| head`): say nothing, also not when the interpreter flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.PIPE_CLOSED
+    except OSError as error:
+        if error.filename is None and error.errno in _CANNOT_WRITE:
+            reason = (error.strerror or str(error)).lower()
+            return _told(
+                GpudoctorError(f"the report could not be written: {reason}", "free space, or write elsewhere")
+            )
+        return _crashed(error)
     except Exception as error:
         return _crashed(error)
 

@@ -116,6 +116,17 @@ def test_closed_standard_streams_are_no_crash() -> None:
     assert run.stdout == "0\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("redirection", [">/dev/full", "2>/dev/full >/dev/full", "--output /dev/full"])
+def test_a_full_disk_is_said_and_is_no_verdict(redirection: str) -> None:
+    script = f"{sys.executable} -m gpudoctor demo healthy {redirection}; echo $? >&3"
+    run = subprocess.run(["bash", "-c", f"exec 3>&1; {script}"], capture_output=True, text=True, timeout=60)
+    assert run.stdout == "2\n"
+    assert "Traceback" not in run.stderr
+    if "2>" not in redirection:
+        assert "no space left on device" in run.stderr.lower()
+
+
 def test_an_ascii_locale_is_no_crash() -> None:
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     run = process("explain", "NVRM: Xid (PCI:0000:3b:00): 79, 显卡", "--format", "json", env=env)
