@@ -1,7 +1,5 @@
 """The report: data only. The engine fills it, renderers lay it out."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import msgspec
@@ -94,7 +92,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     evidence: list[Evidence] = []
     causes: list[RankedCause] = []
     references: list[str] = []
-    consequences: list[Finding] = []
+    consequences: list["Finding"] = []
     count: int = 1
 
 

@@ -1,7 +1,5 @@
 """The rule as data. One YAML file is one rule; docs/writing-rules.md says how to write one."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import msgspec

@@ -4,8 +4,6 @@ Names are a contract: `gpudoctor facts --format json` prints them and rules refe
 Each fact value carries `evidence`: for a field name (or "" for the whole value) the request, line and text it was read from.
 """
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Evidence, Fact, plain
 from gpudoctor.facts.bench import Bench, BenchFault, BenchFigure, BenchRun, CounterChange, LoadSeen, ThrottleSeen
 from gpudoctor.facts.container import Container, InjectedLibrary, Runtime

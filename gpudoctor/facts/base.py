@@ -1,7 +1,5 @@
 """What every fact is: a frozen value that says where it was read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What active tests measured, found wrong, and could not do."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 

@@ -1,7 +1,5 @@
 """The container that we are in, and the container runtimes of a host."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 

@@ -1,7 +1,5 @@
 """CUDA libraries and the frameworks that use them."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 

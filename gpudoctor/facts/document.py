@@ -1,7 +1,5 @@
 """Texts in which messages are looked for."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import msgspec

@@ -1,7 +1,5 @@
 """The driver: its module, packages, device nodes and user-space libraries."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 

@@ -1,7 +1,5 @@
 """GPUs as NVML and nvidia-smi show them."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 

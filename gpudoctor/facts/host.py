@@ -1,7 +1,5 @@
 """The machine (or container) itself."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 

@@ -1,7 +1,5 @@
 """How GPUs and nodes are joined: topology, NCCL, network; and DCGM, which tests it."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 

@@ -1,7 +1,5 @@
 """A running job, and what the operator expects of the machine."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 

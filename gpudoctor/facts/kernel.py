@@ -1,7 +1,5 @@
 """What the kernel says and logged."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 

@@ -1,7 +1,5 @@
 """The PCI bus."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 

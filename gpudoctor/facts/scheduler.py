@@ -1,7 +1,5 @@
 """Kubernetes and Slurm."""
 
-from __future__ import annotations
-
 from gpudoctor.facts.base import Fact
 
 
