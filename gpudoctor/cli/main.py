@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
 
 import typer
 
-from gpudoctor.cli import bench, check, collect, demo, exit_codes, explain, facts, rules, xid
+from gpudoctor.cli import exit_codes
 from gpudoctor.errors import GpudoctorError
 
 _EPILOG = (
@@ -16,27 +17,40 @@ _EPILOG = (
     "3 something essential could not be checked."
 )
 
-app = typer.Typer(
-    name="gpudoctor",
-    help="Says why a GPU machine, container or job does not work, proves it, and gives the next command to type.",
-    epilog=_EPILOG,
-    add_completion=False,
-    no_args_is_help=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-app.command("check", short_help="Say what is wrong, why, and what to type next.")(check.check)
-app.command("explain", short_help="Say what an error text or a log means.")(explain.explain)
-app.command("collect", short_help="Record the evidence, to check it elsewhere.")(collect.collect)
-app.command("facts", short_help="Show the facts that rules see.")(facts.facts)
-app.command("bench", short_help="Measure what the GPUs give.")(bench.bench)
-app.command("xid", short_help="Explain an Xid of the kernel log.")(xid.xid)
-app.command("demo", short_help="Show reports on sample evidence.")(demo.demo)
-app.add_typer(rules.app, name="rules")
+_COMMANDS = {
+    "check": "Say what is wrong, why, and what to type next.",
+    "explain": "Say what an error text or a log means.",
+    "collect": "Record the evidence, to check it elsewhere.",
+    "facts": "Show the facts that rules see.",
+    "bench": "Measure what the GPUs give.",
+    "xid": "Explain an Xid of the kernel log.",
+    "demo": "Show reports on sample evidence.",
+    "rules": "List, show, lint and test rules.",
+}
 
 
-@app.callback(invoke_without_command=True)
+def application(arguments: list[str]) -> typer.Typer:
+    """The command line. Where the arguments begin with a command, only that one is loaded and built: it is a tenth of a run."""
+    app = typer.Typer(
+        name="gpudoctor",
+        help="Says why a GPU machine, container or job does not work, proves it, and gives the next command to type.",
+        epilog=_EPILOG,
+        add_completion=False,
+        no_args_is_help=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback(invoke_without_command=True)(_start)
+    for name in arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS:
+        module = importlib.import_module(f"gpudoctor.cli.{name}")
+        if name == "rules":
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name, short_help=_COMMANDS[name])(getattr(module, name))
+    return app
+
+
 def _start(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", "-V", help="Show the version and exit."),
@@ -51,16 +65,16 @@ def _start(
         raise typer.Exit(exit_codes.UNUSABLE)
 
 
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # BadParameter's base: the class of every wrong usage. Typer has its own copy of click or uses click's, by version.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def run(arguments: list[str]) -> int:
     """Runs one command. Never raises and never shows a traceback."""
     try:
         _prepare_streams()
-        code = app(args=arguments, prog_name="gpudoctor", standalone_mode=False)
+        code = application(arguments)(args=arguments, prog_name="gpudoctor", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else exit_codes.PASSED
     except GpudoctorError as error:

@@ -31,12 +31,11 @@ def diagnose(rules: RuleSet, facts: Facts, documents: Sequence[Document]) -> Dia
     """Pure: the same rules, facts and texts give the same diagnosis."""
     machine = Machine(facts, Evaluator(facts), Texts(documents))
     outcomes = {rule_id: match(loaded, machine) for rule_id, loaded in rules.loaded.items()}
-    models = rules.rules
     findings: list[Finding] = []
     checks: dict[tuple[str, str], list[NextCheck]] = {}
     for outcome in outcomes.values():
         for fired in outcome.fired:
-            weighed = rank(fired, machine, outcomes, models)
+            weighed = rank(fired, machine, outcomes, rules)
             finding = _finding(fired, machine, weighed)
             findings.append(finding)
             checks[finding.rule, finding.subject] = _undecided(weighed)

@@ -21,6 +21,7 @@ from gpudoctor.engine.model import Compiled
 from gpudoctor.facts import Fact, Facts, plain
 
 Path = str
+ITEM = "this_item"  # of a list, asked about alone
 _ITEM = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
 _SCALARS: dict[Any, Any] = {
     bool: cel.Type.BOOL,
@@ -121,6 +122,7 @@ def environment(each: str | None = None) -> Any:
         declared |= {path: _cel_type(annotation) for path, annotation in _each_types(each).items()}
     declared["kernel.xid_counts"] = cel.Type.Map(cel.Type.INT, cel.Type.INT)
     declared["m"] = cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
+    declared[ITEM] = _ITEM
     return cel.NewEnv(variables=declared, functions=_functions(), extensions=[ext_strings.ExtStrings()])
 
 
@@ -168,7 +170,7 @@ def paths(expression: str) -> list[Path]:
 
 def _names(expression: str, each: str | None) -> list[Path]:
     """The declared variables in an expression: `gpus`, `driver.loaded`, `xid.code` of an item, `m` for a message's groups."""
-    declared = {*variable_types(), "kernel.xid_counts", "m"}
+    declared = {*variable_types(), "kernel.xid_counts", "m", ITEM}
     if each:
         declared |= set(_each_types(each))
     found: list[Path] = []
@@ -187,6 +189,15 @@ def list_conditions(expression: str) -> Iterator[tuple[Path, str, str]]:
             depth += {"(": 1, ")": -1}.get(expression[end], 0)
             end += 1
         yield macro.group(1), macro.group(3), expression[macro.end() : end - 1].strip()
+
+
+def item_conditions(expression: str) -> dict[Path, str]:
+    """List path -> an expression that says of one item of that list (ITEM) whether it made an exists/filter/all macro hold."""
+    return {
+        path: f"[{ITEM}].exists({variable}, {condition})"
+        for path, variable, condition in list_conditions(expression)
+        if item_type(path)
+    }
 
 
 def _known(value: Any) -> Any:
@@ -246,6 +257,14 @@ class Evaluator:
             return None
         if not own:
             return self._run(compiled, each, self._everything(each))
+        return self._with(compiled, each, own)
+
+    def holds_for(self, one: Fact, compiled: Compiled, each: str | None, item: Fact | None) -> bool:
+        """Whether a condition on one item of a list (`item_conditions`) holds for `one`."""
+        own = self._own(compiled, each, item, None) | {ITEM: _known(plain(one))}
+        return self._with(compiled, each, own) is True
+
+    def _with(self, compiled: Compiled, each: str | None, own: dict[Path, Any]) -> Any:
         # Items that agree in what the expression names (a hundred Xids of one GPU) are one question.
         key = (compiled.code, repr(own))
         if key not in self._of_items:
@@ -253,16 +272,6 @@ class Evaluator:
             activation = environment(each).Activation(shared | own)
             self._of_items[key] = self._run(compiled, each, activation)
         return self._of_items[key]
-
-    def holds(
-        self,
-        compiled: Compiled,
-        each: str | None = None,
-        item: Fact | None = None,
-        captured: dict[str, str] | None = None,
-    ) -> bool | None:
-        value = self.evaluate(compiled, each, item, captured)
-        return value if isinstance(value, bool) else None
 
     def _run(self, compiled: Compiled, each: str | None, activation: Any) -> Any:
         result = environment(each).deserialize(compiled.code).eval(activation)

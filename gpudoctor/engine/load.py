@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from gpudoctor import __version__
-from gpudoctor.engine.model import Compiled, Rule
+from gpudoctor.engine.model import Compiled, Rule, Symptom
 from gpudoctor.errors import GpudoctorError
 
+Kept = TypeVar("Kept")
 PREPARED = "prepared.msgpack"  # beside the rules in a wheel: they cannot change there, so they are checked once, at build time
 
 
-class LoadedRule(msgspec.Struct, frozen=True):
-    """A rule with what is prepared once: compiled expressions by (text), literals by message pattern, and where it is."""
+class Prepared(msgspec.Struct, frozen=True, array_like=True):
+    """What is prepared once: compiled expressions by text, and the words that a line must have, by message pattern."""
+
+    compiled: dict[str, Compiled]
+    literals: dict[str, list[str] | None]  # one of these
+    further: dict[str, list[list[str]]]  # and one of each of these sets, where there are any
+
+
+class Whole(msgspec.Struct, frozen=True, array_like=True):
+    """A rule with all its parts, and what is prepared of its causes and texts."""
 
     rule: Rule
-    compiled: dict[str, Compiled]
-    literals: dict[str, list[str] | None]
-    further: dict[str, list[list[str]]]  # other sets of literals that a message's line must have, where there are any
+    prepared: Prepared
+
+
+class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
+    """A checked rule. What tells whether it fires is at hand; the whole is decoded when it does: of a thousand rules few do."""
+
+    id: str
     path: str
+    symptom: Symptom
+    of_symptom: Prepared
+    words: list[str]  # the literals of every message
+    packed: memoryview  # Whole, as MessagePack
+
+    @functools.cached_property
+    def _whole(self) -> Whole:
+        return msgspec.msgpack.decode(self.packed, type=Whole)
+
+    @property
+    def rule(self) -> Rule:
+        return self._whole.rule
+
+    def compiled(self, expression: str) -> Compiled | None:
+        """An expression of any part of the rule, prepared; None where it is none of the rule's."""
+        return self.of_symptom.compiled.get(expression) or self._whole.prepared.compiled.get(expression)
+
+    def literals(self, pattern: str) -> tuple[list[str] | None, Sequence[list[str]]]:
+        """The words of which a line must have one, and further sets of which it must have one each."""
+        known = self.of_symptom if pattern in self.of_symptom.literals else self._whole.prepared
+        return known.literals.get(pattern), known.further.get(pattern, ())
 
 
 class RuleSet(msgspec.Struct, frozen=True):
@@ -32,12 +69,7 @@ class RuleSet(msgspec.Struct, frozen=True):
 
     def literals(self) -> set[str]:
         """The literals of every message, as they were prepared: no pattern is parsed again."""
-        return {
-            literal
-            for loaded in self.loaded.values()
-            for known in loaded.literals.values()
-            for literal in known or []
-        }
+        return {word for loaded in self.loaded.values() for word in loaded.words}
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -71,7 +103,7 @@ def load_rules(extra: Iterable[Path] = ()) -> RuleSet:
     for root in [bundled_directory(), *extra]:
         loaded, found = _rules_below(root)
         problems += found
-        rules |= {one.rule.id: one for one in loaded}
+        rules |= {one.id: one for one in loaded}
     if problems:
         raise GpudoctorError(
             f"{len(problems)} problem(s) in the rules",
@@ -81,29 +113,46 @@ def load_rules(extra: Iterable[Path] = ()) -> RuleSet:
     return RuleSet(rules)
 
 
+class _Cached(msgspec.Struct, frozen=True, array_like=True):
+    stamp: str  # of what the rules were made from
+    loaded: list[LoadedRule]
+
+
 def _rules_below(root: Path) -> tuple[list[LoadedRule], list[Problem]]:
     """Checked rules from the wheel's prepared file or the user's cache where they are current, else from the YAML."""
-    prepared = _decoded(root / PREPARED)
+    prepared = _decoded(root / PREPARED, list[LoadedRule])
     if prepared is not None:
         return prepared, []
     files = rule_files(root)
-    cache = _cache_file(files)
-    cached = _decoded(cache) if cache else None
-    if cached is not None:
-        return cached, []
+    cache, stamp = _cache_file(root), _stamp(files)
+    cached = _decoded(cache, _Cached) if stamp else None
+    if cached is not None and cached.stamp == stamp:
+        return cached.loaded, []
     loaded, problems = check_files(files)
-    if cache and not problems:
-        _write_cache(cache, loaded)
+    if stamp and not problems:
+        _write_cache(cache, _Cached(stamp, loaded))
     return loaded, problems
 
 
 def rule_files(root: Path) -> list[tuple[Path, Path]]:
     """(root, file) of each rule file below a directory, or of the one file. Raises GpudoctorError when there is none."""
     if root.is_dir():
-        return [(root, file) for file in sorted(root.rglob("*.yaml"))]
+        try:
+            return [(root, Path(file)) for file in sorted(_files_below(str(root), ".yaml"))]
+        except OSError as error:
+            raise GpudoctorError(f"cannot read the rules in {error.filename}: {error.strerror}") from None
     if root.is_file():
         return [(root, root)]
     raise GpudoctorError(f"no rules at {root}", "give a directory of rule files, or one .yaml file")
+
+
+def _files_below(directory: str, ending: str) -> Iterator[str]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files_below(entry.path, ending)
+            elif entry.name.endswith(ending):
+                yield entry.path
 
 
 def check_files(files: Iterable[tuple[Path, Path]]) -> tuple[list[LoadedRule], list[Problem]]:
@@ -120,38 +169,35 @@ def check_files(files: Iterable[tuple[Path, Path]]) -> tuple[list[LoadedRule], l
     return loaded, problems
 
 
-def _cache_file(files: list[tuple[Path, Path]]) -> Path | None:
-    import hashlib  # not needed where the rules are prepared
-
+def _cache_file(root: Path) -> Path:
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: TID251 - our own cache
-    digest = hashlib.sha256(__version__.encode())
-    code = Path(__file__).resolve().parent
-    for file in [
-        *(file for _, file in files),
-        *sorted(code.glob("*.py")),
-        *sorted((code.parent / "facts").glob("*.py")),
-    ]:
-        try:
-            status = file.stat()
-        except OSError:
-            return None
-        digest.update(f"{file}|{status.st_mtime_ns}|{status.st_size}".encode())
-    return Path(home) / "gpudoctor" / f"rules-{digest.hexdigest()[:32]}.msgpack"
+    return Path(home, "gpudoctor", f"rules-{zlib.crc32(os.fsencode(root.absolute())):08x}.msgpack")
 
 
-def _decoded(path: Path) -> list[LoadedRule] | None:
+def _stamp(files: list[tuple[Path, Path]]) -> str | None:
+    """Name, time and size of every file that checked rules depend on; None when one cannot be looked at."""
+    code = Path(__file__).parent
+    ours = [*_files_below(str(code), ".py"), *_files_below(str(code.parent / "facts"), ".py")]
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=list[LoadedRule])
+        about = [(name, os.stat(name)) for name in [*(str(file) for _, file in files), *sorted(ours)]]
+    except OSError:
+        return None
+    return "\n".join([__version__, *(f"{name} {one.st_mtime_ns} {one.st_size}" for name, one in about)])
+
+
+def _decoded(path: Path, kind: type[Kept]) -> Kept | None:
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
 def encoded(loaded: list[LoadedRule]) -> bytes:
-    """Checked rules as they are kept: in the wheel (PREPARED) and in the user's cache."""
+    """Checked rules as the wheel keeps them (PREPARED)."""
     return msgspec.msgpack.encode(loaded)
 
 
-def _write_cache(path: Path, loaded: list[LoadedRule]) -> None:
+def _write_cache(path: Path, cached: _Cached) -> None:
     """Best effort: a read-only home only costs time. Older caches go, so that the directory does not grow."""
     import tempfile
 
@@ -161,7 +207,7 @@ def _write_cache(path: Path, loaded: list[LoadedRule]) -> None:
             old.unlink(missing_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(handle, "wb") as out:
-            out.write(encoded(loaded))
+            out.write(msgspec.msgpack.encode(cached))
         os.replace(name, path)
     except OSError:
         return

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gpudoctor.engine.expressions import Evaluator, ExpressionError, compile_expression
+from gpudoctor.engine.expressions import Evaluator
 from gpudoctor.engine.items import EACH, full_bdf, items
 from gpudoctor.engine.load import LoadedRule
 from gpudoctor.engine.messages import MessageMatch, Texts
@@ -46,22 +46,15 @@ class Machine(msgspec.Struct, frozen=True):
     def evaluate(
         self, loaded: LoadedRule, expression: str, item: Fact | None, captured: dict[str, str] | None
     ) -> Any:
-        """A rule's expression; one that was not prepared (an example's, a template's) is compiled on the way."""
-        each = loaded.rule.symptom.each
-        compiled = loaded.compiled.get(expression)
+        """The value of one of a rule's expressions; None when it is unknown."""
+        compiled = loaded.compiled(expression)
         if compiled is None:
-            try:
-                compiled = compile_expression(expression, each)
-            except ExpressionError:
-                return None
+            return None
+        each = loaded.symptom.each
         return self.evaluator.evaluate(compiled, each, item, captured)
 
     def find(self, loaded: LoadedRule, messages: list[Message] | None) -> list[MessageMatch]:
-        return [
-            match
-            for m in messages or []
-            for match in self.texts.find(m, loaded.literals.get(m.pattern), loaded.further.get(m.pattern, ()))
-        ]
+        return [match for m in messages or [] for match in self.texts.find(m, *loaded.literals(m.pattern))]
 
     def fill(self, fired: Fired, template: str, *, shell: bool = False) -> str:
         """A text of a rule that fired, with this machine's values."""
@@ -70,7 +63,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 def match(loaded: LoadedRule, machine: Machine) -> Outcome:
     """Evaluate the symptom: over facts, per item with `each`, or by messages; `unless` silences it."""
-    symptom = loaded.rule.symptom
+    symptom = loaded.symptom
     fired: list[Fired] = []
     known: list[bool | None] = []
     if symptom.when is not None and symptom.each is None:
@@ -101,19 +94,19 @@ def _truth(value: Any) -> bool | None:
 
 
 def _node(loaded: LoadedRule, machine: Machine) -> Fired:
-    one = Fired(loaded, "node", quotes(loaded.rule.symptom.when or "", machine.evaluator))
+    one = Fired(loaded, "node", quotes(loaded.symptom.when or "", loaded, machine.evaluator))
     return _named(one, machine)
 
 
 def _named(one: Fired, machine: Machine) -> Fired:
     """With the subject that the rule gives it, if any, in place of the usual one."""
-    if one.loaded.rule.symptom.subject:
-        one.subject = machine.fill(one, one.loaded.rule.symptom.subject)
+    if one.loaded.symptom.subject:
+        one.subject = machine.fill(one, one.loaded.symptom.subject)
     return one
 
 
 def _over_items(loaded: LoadedRule, machine: Machine, known: list[bool | None]) -> list[Fired]:
-    symptom = loaded.rule.symptom
+    symptom = loaded.symptom
     each = symptom.each or ""
     everything = items(machine.facts, each)
     if everything is None:
@@ -124,7 +117,7 @@ def _over_items(loaded: LoadedRule, machine: Machine, known: list[bool | None]) 
         held = _truth(machine.evaluate(loaded, symptom.when, item, None)) if symptom.when else None
         known.append(held)
         if held:
-            evidence = quotes(symptom.when or "", machine.evaluator, each, item)
+            evidence = quotes(symptom.when or "", loaded, machine.evaluator, item)
             one = Fired(loaded, EACH[each].subject(item), evidence, item, None, getattr(item, "count", 1) or 1)
             fired.append(_named(one, machine))
     return fired

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpudoctor.engine.expressions import (
-    Evaluator,
-    ExpressionError,
-    compile_expression,
-    list_conditions,
-    paths,
-)
+from gpudoctor.engine.expressions import Evaluator, item_conditions, paths
+from gpudoctor.engine.load import LoadedRule
 from gpudoctor.facts import Evidence, Fact
 
 _MOST_ITEMS = 64  # of a list that are tried one by one
@@ -18,23 +13,32 @@ _MOST_QUOTES = 4
 _MOST_OF_LIST = 2  # of a list that an expression names as a whole
 
 
-def quotes(
-    expression: str, evaluator: Evaluator, each: str | None = None, item: Fact | None = None
-) -> list[Evidence]:
-    """Up to four quotes for the facts that `expression` names, in its order."""
+def quotes(expression: str, loaded: LoadedRule, evaluator: Evaluator, item: Fact | None = None) -> list[Evidence]:
+    """Up to four quotes for the facts that an expression of the rule names, in its order."""
     found: list[Evidence] = []
-    listed = {path: (variable, condition) for path, variable, condition in list_conditions(expression)}
+    each = loaded.symptom.each
+    conditions = item_conditions(expression)
+
+    def of_list(path: str) -> list[Evidence]:
+        compiled = loaded.compiled(conditions[path])
+        holding = [
+            one
+            for one in _listed(path, evaluator)[:_MOST_ITEMS]
+            if compiled is not None and evaluator.holds_for(one, compiled, each, item)
+        ]
+        return [quote for one in holding for quote in _whole(one, path)] or _of_group(path, evaluator)
+
     for path in paths(expression):
         head, _, name = path.partition(".")
         if each and head == each and item is not None:
             found += _of_field(item, name, path)
-        elif path in listed:
-            found += _of_items(path, *listed[path], evaluator)
+        elif path in conditions:
+            found += of_list(path)
         else:
             found += _of_group(path, evaluator)
-    for path, (variable, condition) in listed.items():
+    for path in conditions:
         if path not in paths(expression):
-            found += _of_items(path, variable, condition, evaluator)
+            found += of_list(path)
     return _once(found)[:_MOST_QUOTES]
 
 
@@ -64,26 +68,11 @@ def _of_group(path: str, evaluator: Evaluator) -> list[Evidence]:
     return _of_field(group, name, path)
 
 
-def _of_items(path: str, variable: str, condition: str, evaluator: Evaluator) -> list[Evidence]:
+def _listed(path: str, evaluator: Evaluator) -> list[Fact]:
     value: Any = evaluator.facts
     for name in path.split("."):
         value = getattr(value, name, None)
-    if not isinstance(value, list):
-        return []
-    holding = [
-        one
-        for i, one in enumerate(value[:_MOST_ITEMS])
-        if isinstance(one, Fact) and _holds(f"[{path}[{i}]].exists({variable}, {condition})", evaluator)
-    ]
-    found = [quote for one in holding for quote in _whole(one, path)]
-    return found or _of_group(path, evaluator)
-
-
-def _holds(expression: str, evaluator: Evaluator) -> bool:
-    try:
-        return evaluator.holds(compile_expression(expression)) is True
-    except ExpressionError:  # a condition that needs more than its own item
-        return False
+    return value if isinstance(value, list) else []
 
 
 def _whole(item: Fact, path: str) -> list[Evidence]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from gpudoctor.engine.load import LoadedRule, RuleSet
 from gpudoctor.engine.match import Fired, Machine, Outcome
-from gpudoctor.engine.model import Cause, Clue, Rule, RuleStep, Weight
+from gpudoctor.engine.model import Cause, Clue, RuleStep, Weight
 from gpudoctor.engine.quoting import quotes
 from gpudoctor.facts import Evidence
 from gpudoctor.report import HeldClue, NextCheck, RankedCause, Standing, Step
@@ -25,7 +26,7 @@ class Weighed(msgspec.Struct):
     decided: bool = False  # a decisive clue holds for it
 
 
-def rank(fired: Fired, machine: Machine, outcomes: dict[str, Outcome], rules: dict[str, Rule]) -> list[Weighed]:
+def rank(fired: Fired, machine: Machine, outcomes: dict[str, Outcome], rules: RuleSet) -> list[Weighed]:
     """All causes: likely and possible ones first, ruled-out ones last; ties keep the file's order."""
     own: list[Weighed] = []
     linked: list[Weighed] = []
@@ -99,12 +100,11 @@ def _clues(
 
 
 def _holds(clue: Clue, fired: Fired, machine: Machine) -> tuple[bool | None, list[Evidence]]:
-    each = fired.loaded.rule.symptom.each
     value = None
     if clue.when is not None:
         value = machine.evaluate(fired.loaded, clue.when, fired.item, fired.captured)
         if value is True:
-            return True, quotes(clue.when, machine.evaluator, each, fired.item)
+            return True, quotes(clue.when, fired.loaded, machine.evaluator, fired.item)
     matches = machine.find(fired.loaded, clue.message)
     if matches:
         return True, [m.evidence for m in matches]
@@ -112,19 +112,20 @@ def _holds(clue: Clue, fired: Fired, machine: Machine) -> tuple[bool | None, lis
 
 
 def _linked(
-    cause: Cause, fired: Fired, machine: Machine, outcomes: dict[str, Outcome], rules: dict[str, Rule]
+    cause: Cause, fired: Fired, machine: Machine, outcomes: dict[str, Outcome], rules: RuleSet
 ) -> Weighed | None:
     """A cause that is another rule's finding: told while that rule fired or could not be evaluated."""
     rule_id = cause.rule or ""
     outcome = outcomes.get(rule_id)
-    other = rules.get(rule_id)
-    if outcome is None or other is None or outcome.fires is False:
+    loaded = rules.loaded.get(rule_id)
+    if outcome is None or loaded is None or outcome.fires is False:
         return None
+    other = loaded.rule
     held, unknown, checks = _clues(cause.supports, fired, machine)
     against, _, _ = _clues(cause.against, fired, machine)
     if any(c.weight == Weight.DECISIVE for c in against):
         return None
-    advice = _first_steps(other, fired, machine)
+    advice = _first_steps(loaded, fired, machine)
     title = machine.fill(fired, cause.title or other.title)
     if outcome.fires is None and advice and advice[0].run:
         checks.append(NextCheck(say=f"{title}?", run=advice[0].run, why=advice[0].say))
@@ -142,11 +143,11 @@ def _linked(
     return Weighed(ranked, checks)
 
 
-def _first_steps(other: Rule, fired: Fired, machine: Machine) -> list[Step]:
-    for cause in other.causes:
+def _first_steps(other: LoadedRule, fired: Fired, machine: Machine) -> list[Step]:
+    for cause in other.rule.causes:
         if cause.rule is None:
-            foreign = other.symptom.each is not None and fired.loaded.rule.symptom.each != other.symptom.each
-            blank = Fired(fired.loaded, fired.subject, [], None if foreign else fired.item, fired.captured)
+            foreign = other.symptom.each is not None and fired.loaded.symptom.each != other.symptom.each
+            blank = Fired(other, fired.subject, [], None if foreign else fired.item, fired.captured)
             return steps(cause.steps, blank, machine)
     return []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,11 @@ import re2
 import yaml
 
 from gpudoctor.engine import templates
-from gpudoctor.engine.expressions import ExpressionError, compile_expression
+from gpudoctor.engine.expressions import ExpressionError, compile_expression, item_conditions
 from gpudoctor.engine.items import EACH
-from gpudoctor.engine.load import LoadedRule, Problem
-from gpudoctor.engine.messages import further_literals, literals, options, rule_messages
-from gpudoctor.engine.model import Compiled, Rule
+from gpudoctor.engine.load import LoadedRule, Prepared, Problem, Whole
+from gpudoctor.engine.messages import further_literals, literals, options
+from gpudoctor.engine.model import Rule
 from gpudoctor.facts import DocumentKind
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -125,7 +126,7 @@ def _located(error: str, lines: Lines) -> tuple[str, int]:
 
 def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRule, list[Problem]]:
     problems: list[Problem] = []
-    compiled: dict[str, Compiled] = {}
+    of_symptom, of_rest = Prepared({}, {}, {}), Prepared({}, {}, {})
 
     def problem(path: tuple[str | int, ...], text: str) -> None:
         while path and path not in lines:
@@ -144,10 +145,17 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
     if rule.symptom.when is None and not rule.symptom.messages:
         problem(("symptom",), "a symptom needs `when` or `messages`")
     for path, expression in _expressions(rule):
+        prepared = of_symptom if path[0] == "symptom" else of_rest
         try:
-            compiled[expression] = compile_expression(expression, each)
+            prepared.compiled[expression] = compile_expression(expression, each)
         except ExpressionError as error:
             problem(path, str(error))
+            continue
+        for condition in item_conditions(expression).values():
+            with contextlib.suppress(
+                ExpressionError
+            ):  # it needs more than its own item: the list is quoted as a whole
+                prepared.compiled[condition] = compile_expression(condition, each)
     for path, pattern, within in _patterns(rule):
         try:
             re2.compile(pattern, options())
@@ -165,9 +173,16 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
             for j, clue in enumerate(getattr(cause, kind)):
                 if clue.when is None and not clue.message:
                     problem(("causes", i, kind, j), "a clue needs `when` or `message`")
-    known = {} if problems else {m.pattern: literals(m.pattern) for m in rule_messages(rule)}
-    further = {pattern: found for pattern in known if (found := further_literals(pattern))}
-    return LoadedRule(rule, compiled, known, further, str(file)), problems
+    if not problems:
+        for path, pattern, _ in _patterns(rule):
+            prepared = of_symptom if path[0] == "symptom" else of_rest
+            prepared.literals[pattern] = literals(pattern)
+            if further := further_literals(pattern):
+                prepared.further[pattern] = further
+    known = of_symptom.literals | of_rest.literals
+    words = sorted({word for found in known.values() for word in found or []})
+    packed = memoryview(msgspec.msgpack.encode(Whole(rule, of_rest)))
+    return LoadedRule(rule.id, str(file), rule.symptom, of_symptom, words, packed), problems
 
 
 def _expressions(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], str]]:

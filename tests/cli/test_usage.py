@@ -138,7 +138,7 @@ def test_an_unexpected_fault_is_one_line_and_a_saved_traceback(tmp_path: Path) -
     script = (
         "import sys\nfrom gpudoctor.cli import main\n"
         "def broken(*a, **k): raise RuntimeError('boom \\x1b[31m')\n"
-        "main.app = broken\nsys.exit(main.run(['check']))\n"
+        "main.application = broken\nsys.exit(main.run(['check']))\n"
     )
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=env)
@@ -155,7 +155,7 @@ def test_interrupt_is_130() -> None:
     script = (
         "import sys\nfrom gpudoctor.cli import main\n"
         "def broken(*a, **k): raise KeyboardInterrupt\n"
-        "main.app = broken\nsys.exit(main.run(['check']))\n"
+        "main.application = broken\nsys.exit(main.run(['check']))\n"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert run.returncode == 130

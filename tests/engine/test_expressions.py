@@ -38,13 +38,13 @@ FACTS = Facts(
     ],
 )
 def test_true_false_unknown(expression: str, expected: bool | None) -> None:
-    assert Evaluator(FACTS).holds(compile_expression(expression)) is expected
+    assert Evaluator(FACTS).evaluate(compile_expression(expression)) is expected
 
 
 def test_whole_numbers_of_double_facts_compare_with_doubles() -> None:
     gpu = Gpu(index=0, power_w=30)  # a whole number, as JSON gives it
     compiled = compile_expression("gpu.power_w > 10.0", "gpu")
-    assert Evaluator(Facts(gpus=[gpu])).holds(compiled, "gpu", gpu) is True
+    assert Evaluator(Facts(gpus=[gpu])).evaluate(compiled, "gpu", gpu) is True
 
 
 @pytest.mark.parametrize(

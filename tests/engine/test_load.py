@@ -1,5 +1,6 @@
 """Rule files: right ones load, wrong ones are told with file and line, all of them at once."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,21 @@ def test_a_damaged_cache_or_an_unwritable_home_only_costs_time(
     assert load_rules().rules
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
     assert load_rules().rules
+
+
+def test_a_directory_of_rules_that_cannot_be_read_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scandir = os.scandir
+
+    def refuse(directory: str) -> object:
+        if directory == str(tmp_path):
+            raise PermissionError(13, "Permission denied", directory)
+        return scandir(directory)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(GpudoctorError, match=f"cannot read the rules in {tmp_path}: Permission denied"):
+        load_rules([tmp_path])
 
 
 def test_no_rules_at_a_path_is_a_clear_error(tmp_path: Path) -> None:

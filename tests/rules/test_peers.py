@@ -14,7 +14,7 @@ import pytest
 import typer.main
 import yaml
 
-from gpudoctor.cli.main import app
+from gpudoctor.cli.main import application
 from gpudoctor.facts import Facts
 from tests.rules.reading import bundled
 
@@ -77,7 +77,7 @@ def test_facts_exist() -> None:
 
 
 def test_commands_exist() -> None:
-    known = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    known = set(typer.main.get_command(application([])).commands)  # type: ignore[attr-defined]
     assert [command for command in named("commands") if command not in known] == []
 
 
