@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from gpudoctor.engine.model import Compiled, Rule, Symptom
 from gpudoctor.errors import GpudoctorError
 
 Kept = TypeVar("Kept")
+ANY_TEXT = ""
 PREPARED = "prepared.msgpack"  # beside the rules in a wheel: they cannot change there, so they are checked once, at build time
 
 
@@ -24,7 +25,7 @@ class Prepared(msgspec.Struct, frozen=True, array_like=True):
 
     compiled: dict[str, Compiled]
     literals: dict[str, list[str] | None]  # one of these
-    further: dict[str, list[list[str]]]  # and one of each of these sets, where there are any
+    further: dict[str, list[Any]]  # and all of this in order (messages.Required), where that says more
 
 
 class Whole(msgspec.Struct, frozen=True, array_like=True):
@@ -41,7 +42,7 @@ class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
     path: str
     symptom: Symptom
     of_symptom: Prepared
-    words: list[str]  # the literals of every message
+    words: list[str]  # the literals of every message; ANY_TEXT where one has none
     packed: memoryview  # Whole, as MessagePack
 
     @functools.cached_property
@@ -56,10 +57,10 @@ class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
         """An expression of any part of the rule, prepared; None where it is none of the rule's."""
         return self.of_symptom.compiled.get(expression) or self._whole.prepared.compiled.get(expression)
 
-    def literals(self, pattern: str) -> tuple[list[str] | None, Sequence[list[str]]]:
-        """The words of which a line must have one, and further sets of which it must have one each."""
+    def literals(self, pattern: str) -> tuple[list[str] | None, list[Any]]:
+        """The words of which a line must have one, and what more it must have (messages.Required)."""
         known = self.of_symptom if pattern in self.of_symptom.literals else self._whole.prepared
-        return known.literals.get(pattern), known.further.get(pattern, ())
+        return known.literals.get(pattern), known.further.get(pattern, [])
 
 
 class RuleSet(msgspec.Struct, frozen=True):
@@ -67,9 +68,9 @@ class RuleSet(msgspec.Struct, frozen=True):
 
     loaded: dict[str, LoadedRule]
 
-    def literals(self) -> set[str]:
+    def words(self) -> set[str]:
         """The literals of every message, as they were prepared: no pattern is parsed again."""
-        return {word for loaded in self.loaded.values() for word in loaded.words}
+        return {word for loaded in self.loaded.values() for word in loaded.words} - {ANY_TEXT}
 
     @property
     def rules(self) -> dict[str, Rule]:

@@ -8,7 +8,7 @@ import msgspec
 
 from gpudoctor.engine.expressions import Evaluator
 from gpudoctor.engine.items import EACH, full_bdf, items
-from gpudoctor.engine.load import LoadedRule
+from gpudoctor.engine.load import ANY_TEXT, LoadedRule
 from gpudoctor.engine.messages import MessageMatch, Texts
 from gpudoctor.engine.model import Message
 from gpudoctor.engine.quoting import quotes
@@ -54,7 +54,9 @@ class Machine(msgspec.Struct, frozen=True):
         return self.evaluator.evaluate(compiled, each, item, captured)
 
     def find(self, loaded: LoadedRule, messages: list[Message] | None) -> list[MessageMatch]:
-        return [match for m in messages or [] for match in self.texts.find(m, *loaded.literals(m.pattern))]
+        if not messages or (ANY_TEXT not in loaded.words and self.texts.words.isdisjoint(loaded.words)):
+            return []
+        return [match for m in messages for match in self.texts.find(m, *loaded.literals(m.pattern))]
 
     def fill(self, fired: Fired, template: str, *, shell: bool = False) -> str:
         """A text of a rule that fired, with this machine's values."""

@@ -15,9 +15,10 @@ import yaml
 from gpudoctor.engine import templates
 from gpudoctor.engine.expressions import ExpressionError, compile_expression, item_conditions
 from gpudoctor.engine.items import EACH
-from gpudoctor.engine.load import LoadedRule, Prepared, Problem, Whole
-from gpudoctor.engine.messages import further_literals, literals, options
+from gpudoctor.engine.load import ANY_TEXT, LoadedRule, Prepared, Problem, Whole
+from gpudoctor.engine.messages import options
 from gpudoctor.engine.model import Rule
+from gpudoctor.engine.required import literals, required, says_more
 from gpudoctor.facts import DocumentKind
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -176,11 +177,12 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
     if not problems:
         for path, pattern, _ in _patterns(rule):
             prepared = of_symptom if path[0] == "symptom" else of_rest
-            prepared.literals[pattern] = literals(pattern)
-            if further := further_literals(pattern):
-                prepared.further[pattern] = further
+            needs = required(pattern)
+            prepared.literals[pattern] = literals(needs)
+            if says_more(needs):
+                prepared.further[pattern] = needs
     known = of_symptom.literals | of_rest.literals
-    words = sorted({word for found in known.values() for word in found or []})
+    words = sorted({word for found in known.values() for word in found or [ANY_TEXT]})
     packed = memoryview(msgspec.msgpack.encode(Whole(rule, of_rest)))
     return LoadedRule(rule.id, str(file), rule.symptom, of_symptom, words, packed), problems
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from gpudoctor.engine.messages import Texts, further_literals, literals
+from gpudoctor.engine.messages import MessageMatch, Texts
 from gpudoctor.engine.model import Message
+from gpudoctor.engine.required import end_of, literals, required, says_more
 from gpudoctor.facts import Document, DocumentKind
 
 LOG = Document(
@@ -26,56 +27,77 @@ LOG = Document(
     ],
 )
 def test_every_match_contains_one_of_the_literals(pattern: str, expected: list[str] | None) -> None:
-    assert literals(pattern) == expected
+    assert literals(required(pattern)) == expected
+
+
+def find(documents: list[Document], message: Message) -> list[MessageMatch]:
+    """As rules do it."""
+    needs = required(message.pattern)
+    texts = Texts(documents, literals(needs) or [])
+    return texts.find(message, literals(needs), needs if says_more(needs) else [])
 
 
 @pytest.mark.parametrize(
-    ("pattern", "expected"),
+    ("pattern", "line", "has_all"),
     [
-        ("cuda.*(error|failure)", [["cuda"]]),
-        ("NVRM: Xid .* fallen off the bus", [["nvrm: xid "]]),
-        ("(foo|bar)baz.*foobar", [["bar", "foo"], ["baz"]]),
-        ("(foo|ba).*foobar", []),
-        ("(abc)?def.*ghijk", [["def"]]),
-        ("same words.*same words", []),
-        ("only this", []),
+        ("cuda.*(error|failure)", "cuda: an error", True),
+        ("cuda.*(error|failure)", "an error of cuda", False),  # in order
+        (r"cuda (error|status)\W{0,3}(code)?\W{0,3}36\b", "cuda error 36", True),
+        (r"cuda (error|status)\W{0,3}(code)?\W{0,3}36\b", "cuda error code 37", False),
+        ("(foo .*bar|no .*such) end", "foo such end", False),  # each alternative needs all of its own
+        ("(foo .*bar|no .*such) end", "no, no such end", True),
+        ("(abc)?def.*ghijk", "def ghijk", True),
+        ("same words.*same words", "same words", False),  # not the same place twice
+        ("(a|long) end", "x end", True),  # one letter says nothing
+        ("(ab|abcd)de", "abcde", True),  # the first way that fits may begin inside another
     ],
 )
-def test_further_literals_stand_beside_the_first(pattern: str, expected: list[list[str]]) -> None:
-    assert further_literals(pattern) == expected
+def test_what_a_line_must_have_in_order(pattern: str, line: str, has_all: bool) -> None:
+    assert (end_of(required(pattern), line.encode()) >= 0) is has_all
 
 
-def test_a_line_must_have_one_of_every_set() -> None:
+@pytest.mark.parametrize(
+    ("pattern", "more"),
+    [
+        ("only this", False),
+        ("(this|or that)", False),
+        ("this .*and that", True),
+        ("(this .*too|that)", True),
+        (r"\d+", False),
+    ],
+)
+def test_lines_are_looked_at_again_only_where_the_literals_do_not_say_all(pattern: str, more: bool) -> None:
+    assert says_more(required(pattern)) is more
+
+
+def test_a_line_must_have_all_of_it() -> None:
     text = "an error of the disk\ncuda is here\ncuda: an ERROR 36\n"
-    texts = Texts([Document("log", DocumentKind.LOG, text)])
-    pattern = "cuda.*(error|failure)"
-    found = texts.find(Message(pattern=pattern), literals(pattern), further_literals(pattern))
+    found = find([Document("log", DocumentKind.LOG, text)], Message(pattern="cuda.*(error|failure)"))
     assert [match.evidence.line for match in found] == [3]
 
 
 def test_a_match_tells_line_text_and_groups() -> None:
-    (found,) = Texts([LOG]).find(Message(pattern=r"xid \(PCI:(?P<bdf>[\da-f:.]+)\): 79"))
+    (found,) = find([LOG], Message(pattern=r"xid \(PCI:(?P<bdf>[\da-f:.]+)\): 79"))
     assert (found.evidence.source, found.evidence.line) == ("dmesg", 2)
     assert found.groups == {"bdf": "0000:3B:00"}
     assert "fallen off the bus" in found.evidence.text
 
 
 def test_within_limits_the_kinds_of_text() -> None:
-    texts = Texts([LOG])
-    assert texts.find(Message(pattern="fallen off the bus", within=["paste"])) == []
-    assert texts.find(Message(pattern="fallen off the bus", within=["kernel_log"]))
+    assert find([LOG], Message(pattern="fallen off the bus", within=["paste"])) == []
+    assert find([LOG], Message(pattern="fallen off the bus", within=["kernel_log"]))
 
 
 def test_a_match_never_spans_lines() -> None:
-    assert Texts([LOG]).find(Message(pattern=r"usb 1-1.*\s+.*NVRM")) == []
+    assert find([LOG], Message(pattern=r"usb 1-1.*\s+.*NVRM")) == []
 
 
 def test_line_numbers_of_thinned_text_are_those_of_the_original() -> None:
     thinned = Document("kern.log", DocumentKind.KERNEL_LOG, "a\nOut of memory: Killed process 1\n", [100, 90210])
-    (found,) = Texts([thinned]).find(Message(pattern="out of memory"))
+    (found,) = find([thinned], Message(pattern="out of memory"))
     assert found.evidence.line == 90210
 
 
 def test_text_in_any_encoding_and_with_dotted_capitals_is_searched() -> None:
     text = "İİİ \udcff NVIDIA driver failed\n"
-    assert Texts([Document("x", DocumentKind.PASTE, text)]).find(Message(pattern="nvidia driver failed"))
+    assert find([Document("x", DocumentKind.PASTE, text)], Message(pattern="nvidia driver failed"))

@@ -131,7 +131,7 @@ def xid_rules() -> list[LoadedRule]:
 @pytest.mark.parametrize("code", [*range(1, 181), 412])
 def test_every_xid_in_a_log_leads_to_a_finding(code: int, xid_rules: list[LoadedRule]) -> None:
     facts = Facts(kernel=Kernel(xids=[annotate(Xid(code=code, bdf="0000:3b:00"))]))
-    machine = Machine(facts, Evaluator(facts), Texts([]))
+    machine = Machine(facts, Evaluator(facts), Texts([], []))
     assert any(match(one, machine).fires for one in xid_rules)
 
 

@@ -1,0 +1,73 @@
+"""What a text must have for an RE2 pattern to match: plain words, which are looked for before any pattern is compiled."""
+
+from __future__ import annotations
+
+import re._constants as sre
+import re._parser as sre_parser
+from collections.abc import Iterable
+from typing import Any
+
+Required = list[Any]  # in this order: words, and lists of alternatives, each of which is a Required
+
+
+def required(pattern: str) -> Required:
+    """What a line must have to match, lower-case and in order; [] where the pattern says nothing of the kind."""
+    return _required(sre_parser.parse(pattern))
+
+
+def literals(required: Required) -> list[str] | None:
+    """Of these words every match contains at least one: long ones, and few. None where there are none of 3 letters."""
+    best = _best(required)
+    return None if best is None or min(map(len, best)) < 3 else sorted(word.decode() for word in best)
+
+
+def says_more(required: Required) -> bool:
+    """Whether a line that has one of the literals may still lack something."""
+    if len(required) != 1 or isinstance(required[0], bytes):
+        return len(required) > 1
+    return any(len(branch) > 1 or not isinstance(branch[0], bytes) for branch in required[0])
+
+
+def _required(parsed: Iterable[Any]) -> Required:
+    found: Required = []
+    run = b""
+    for op, value in parsed:
+        if op is sre.LITERAL and value < 128:
+            run += bytes([value]).lower()
+            continue
+        found.append(run)
+        run = b""
+        if op is sre.SUBPATTERN:
+            found += _required(value[3])
+        elif op in (sre.MAX_REPEAT, sre.MIN_REPEAT) and value[0] > 0:
+            found += _required(value[2])
+        elif op is sre.BRANCH:
+            branches = [_required(branch) for branch in value[1]]
+            if all(branches):
+                found.append(branches)
+    return [one for one in [*found, run] if len(one) > 1 or isinstance(one, list)]
+
+
+def _best(required: Required) -> set[bytes] | None:
+    """The set that thins best."""
+    sets = [
+        {one} if isinstance(one, bytes) else {word for branch in one for word in _best(branch) or ()}
+        for one in required
+    ]
+    return max(sets, key=lambda c: (min(map(len, c)), -len(c)), default=None)
+
+
+def end_of(required: Required, line: bytes, at: int = 0) -> int:
+    """Where, from `at` on, the first way ends in which the line has all that is required, in order; -1: it does not."""
+    for one in required:
+        if isinstance(one, bytes):
+            found = line.find(one, at)
+            if found < 0:
+                return -1
+            at = found + len(one)
+        else:
+            ends = [end for branch in one if (end := end_of(branch, line, at)) >= 0]
+            if not ends:
+                return -1
+            at = min(ends)
+    return at
