@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import mmap
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -187,9 +188,12 @@ def _stamp(files: list[tuple[Path, Path]]) -> str | None:
 
 
 def _decoded(path: Path, kind: type[Kept]) -> Kept | None:
+    """None where there is no such file, or it is damaged or of another version. Pages of rules that do not fire stay unread."""
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError):
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return msgspec.msgpack.decode(data, type=kind)
+    except (OSError, ValueError):  # msgspec's errors are ValueErrors, and so is that of an empty file
         return None
 
 

@@ -14,12 +14,12 @@ import msgspec
 import re2
 
 from gpudoctor.engine.model import Message, Rule
+from gpudoctor.engine.needles import Needle, present
 from gpudoctor.engine.required import Required, end_of
 from gpudoctor.facts import Document, Evidence
 
 _MOST_LINES = 50  # of one document that are kept per pattern
 _QUOTE_LENGTH = 400
-_SHORT_BYTES = 1 << 20
 
 
 class MessageMatch(msgspec.Struct, frozen=True):
@@ -51,8 +51,8 @@ class Texts:
     """The documents of one diagnosis, made ready for searching for some words. Results are remembered by pattern."""
 
     def __init__(self, documents: Sequence[Document], words: Iterable[str]) -> None:
-        encoded = [(word, word.encode()) for word in words]
-        self._documents = [_Searchable(d, encoded) for d in documents if d.text.strip()]
+        needles = [Needle.of(word) for word in words]
+        self._documents = [_Searchable(d, needles) for d in documents if d.text.strip()]
         self.any = bool(self._documents)
         self.words = {word for document in self._documents for word in document.words}  # those that some document has
         self._found: dict[tuple[str, tuple[str, ...]], list[MessageMatch]] = {}
@@ -76,7 +76,7 @@ class Texts:
 
 
 class _Searchable:
-    def __init__(self, document: Document, words: Iterable[tuple[str, bytes]]) -> None:
+    def __init__(self, document: Document, needles: Sequence[Needle]) -> None:
         self.name = document.name
         self.kind = document.kind.value
         self._line_number = document.line_number
@@ -84,7 +84,7 @@ class _Searchable:
         self._lower = self._bytes.lower()  # ASCII only, so positions stay the same
         self._starts: list[int] | None = None
         self._by_word: dict[str, list[int]] = {}
-        self.words = self._present(words)
+        self.words = present(needles, self._lower)
 
     def find(self, pattern: str, wanted: list[str] | None, further: Required) -> list[MessageMatch]:
         lines: Sequence[int] = self._lines_with(wanted) if wanted else range(len(self._line_starts()))
@@ -105,15 +105,6 @@ class _Searchable:
                 if len(found) >= _MOST_LINES:
                     break
         return found
-
-    def _present(self, words: Iterable[tuple[str, bytes]]) -> set[str]:
-        text = self._lower
-        if len(text) > _SHORT_BYTES:
-            return {word for word, needle in words if needle in text}
-        # A thousand searches through a short text cost more than asking first whether its letters are together anywhere.
-        # The first and the last four tell nearly as much as all of them.
-        fours = {text[at : at + 4] for at in range(len(text) - 3)}
-        return {word for word, n in words if (len(n) < 4 or (n[:4] in fours and n[-4:] in fours)) and n in text}
 
     def _lines_with(self, wanted: list[str]) -> list[int]:
         return sorted({number for word in self.words.intersection(wanted) for number in self._lines_of(word)})

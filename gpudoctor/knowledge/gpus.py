@@ -8,6 +8,8 @@ from importlib import resources
 
 import msgspec
 
+from gpudoctor.lazy import Lazy
+
 
 class GpuModel(msgspec.Struct, frozen=True, kw_only=True):
     """One product. `None` is not known or not published; bandwidths are decimal GB/s.
@@ -92,7 +94,7 @@ _CHIP_PREFIXES = {
     "GH": "hopper",
     "GB": "blackwell",
 }
-_CHIP = re.compile(r"\b(?:(GF|GK|GM|GP|GV|TU|GA|AD|GH|GB)\d[0-9A-F][0-9A-FXx]?|(?:G[89][0-9]|GT2\d\d))[A-Z]{0,3}\b")
+_CHIP = Lazy(r"\b(?:(GF|GK|GM|GP|GV|TU|GA|AD|GH|GB)\d[0-9A-F][0-9A-FXx]?|(?:G[89][0-9]|GT2\d\d))[A-Z]{0,3}\b")
 
 # Device ids come in blocks, one per chip; the blocks of pci.ids from Kepler on (first, last, architecture).
 _ID_BLOCKS = (

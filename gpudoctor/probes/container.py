@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import Container, Evidence, InjectedLibrary
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import exists, is_machine, read_text
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.probes.container_detect import INITIAL_PID_NAMESPACE, INITIAL_USER_NAMESPACE, detect
@@ -12,7 +13,6 @@ from gpudoctor.probes.driver_modules import PROC_VERSION, parse_banner
 from gpudoctor.probes.driver_packages import collect_packages
 from gpudoctor.probes.driver_userspace import LIBRARY_DIRS, WSL_DIR
 from gpudoctor.sources.answers import Source, StatAnswer, Status
-from gpudoctor.sources.lazy import Lazy
 
 NAME = "container"
 # Library, and the capability (NVIDIA_DRIVER_CAPABILITIES) that has it injected.

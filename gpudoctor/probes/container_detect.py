@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from gpudoctor.facts import Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import exists, is_absent, read_text
 from gpudoctor.probes.collect import quote
 from gpudoctor.sources.answers import Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 # The inode numbers of the first namespaces are fixed in the kernel (include/uapi or linux/proc_ns.h: PROC_PID_INIT_INO ...).
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
@@ -17,7 +18,7 @@ INITIAL_USER_NAMESPACE = "user:[4026531837]"
 INITIAL_CGROUP_NAMESPACE = "cgroup:[4026531835]"
 
 
-class Detection(NamedTuple):
+class Detection(msgspec.Struct, frozen=True):
     """`inside` None: could not tell. `evidence` is the sign that decided."""
 
     inside: bool | None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpudoctor.facts import Cuda, Evidence, Library
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import first_command, is_machine
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import LDCONFIG, NVCC_VERSION
 
 NAME = "cuda"

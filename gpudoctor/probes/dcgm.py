@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 from gpudoctor.facts import Dcgm, DcgmResult, Driver, Evidence, Facts, Gpu
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import said
 from gpudoctor.probes.collect import quote
 from gpudoctor.probes.dcgm_json import parse_json
 from gpudoctor.sources.answers import CommandAnswer, Source
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import DCGMI_DIAG, DCGMI_DISCOVERY
 
 NAME = "dcgm"

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpudoctor.facts import DcgmResult, Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.answers import CommandAnswer
-from gpudoctor.sources.lazy import Lazy
 
 SIGN = Lazy(r'"DCGM (?:GPU )?Diagnostic"\s*:')
 _OUTCOMES = {"pass": "pass", "fail": "fail", "warn": "warn", "skip": "skip"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import Driver
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import is_machine, read_text, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.probes.container_detect import detect
@@ -25,7 +26,6 @@ from gpudoctor.probes.driver_userspace import (
 from gpudoctor.probes.host_os import parse_uname
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 NAME = "driver"
 

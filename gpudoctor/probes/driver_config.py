@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.collect import Collected, find_line, quote
@@ -19,7 +20,7 @@ _DIRECTORIES = (
 PARAMS = "/proc/driver/nvidia/params"
 
 
-class Blacklisting(NamedTuple):
+class Blacklisting(msgspec.Struct, frozen=True):
     """Lines (0-based) of a modprobe.d file that keep a module from loading."""
 
     nvidia: int | None = None
@@ -40,9 +41,9 @@ def parse_modprobe_conf(text: str) -> Blacklisting:
             or (words[0] == "alias" and len(words) > 2 and words[2] == "off")
         )
         if module in ("nvidia", "nvidia_current") and off:
-            found = found._replace(nvidia=index) if found.nvidia is None else found
+            found = msgspec.structs.replace(found, nvidia=index) if found.nvidia is None else found
         elif module == "nouveau" and (off or (words[0] == "options" and "modeset=0" in words)):
-            found = found._replace(nouveau=index) if found.nouveau is None else found
+            found = msgspec.structs.replace(found, nouveau=index) if found.nouveau is None else found
     return found
 
 

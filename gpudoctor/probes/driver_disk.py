@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 _NVIDIA_MODULE = Lazy(
     r"^nvidia(?:-current(?:-open)?|-open|-(?:legacy|tesla)-[\w-]*|[-_]?\d{3})?\.ko(?:\.(?:xz|gz|zst|bz2))?$"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DkmsModule, Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 TREE = "/var/lib/dkms"
 # The driver under its names in distributions, not its companions (nvidia-fs, nvidia-peermem).

@@ -7,10 +7,10 @@ import re
 import msgspec
 
 from gpudoctor.facts import Evidence, PackageEvent
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.probes.driver_packages import is_relevant
 from gpudoctor.sources.answers import FileAnswer, Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 _LIMIT = 200  # the newest events kept
 _KERNEL = Lazy(

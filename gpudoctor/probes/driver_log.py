@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+import msgspec
+
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import Collected, quote_document
 from gpudoctor.probes.driver_modules import parse_banner
 from gpudoctor.sources.answers import Source
-from gpudoctor.sources.lazy import Lazy
 
 # NVRM: API mismatch: the client has the version 535.54.03, but
 # NVRM: this kernel module has the version 530.30.02.  Please
 _CLIENT = Lazy(r"API mismatch: the client has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
 _MODULE = Lazy(r"this kernel module has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
 # NVRM:  information.  The 535.129.03 NVIDIA driver will ignore
-_IGNORES = Lazy(r"The (\d{3}\.\d+(?:\.\d+)?) NVIDIA driver will ignore")
+_IGNORES = Lazy(r"The (\d{3}\.\d+(?:\.\d+)?) NVIDIA driver will ignore", needs=("driver will ignore",))
 # Error! Bad return status for module build on kernel: 6.4.6-76060406-generic (x86_64)
-_BUILD_FAILED = Lazy(r"Bad return status for module build on kernel: .*")
+_BUILD_FAILED = Lazy(r"Bad return status for module build on kernel: .*", needs=("Bad return status",))
 
 
-class Mismatch(NamedTuple):
+class Mismatch(msgspec.Struct, frozen=True):
     """The last API mismatch of a log; lines are 0-based."""
 
     client: str
@@ -38,7 +39,7 @@ def parse_mismatch(text: str) -> Mismatch | None:
             found = Mismatch(client[1], index)
         module = _MODULE.search(line)
         if module is not None and found is not None and index - found.client_line < 8:
-            found = found._replace(module=module[1], module_line=index)
+            found = msgspec.structs.replace(found, module=module[1], module_line=index)
     return found
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from gpudoctor.facts import Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 PROC_VERSION = "/proc/driver/nvidia/version"
 # /proc/driver/nvidia/version and the line that the module logs when it loads, proprietary and open, 3xx to now.
@@ -20,7 +21,7 @@ _GCC = Lazy(
 )
 
 
-class Banner(NamedTuple):
+class Banner(msgspec.Struct, frozen=True):
     version: str
     flavor: str  # open, proprietary
     line: int
@@ -54,7 +55,7 @@ def parse_modules(text: str) -> list[str]:
     return names
 
 
-class Loaded(NamedTuple):
+class Loaded(msgspec.Struct, frozen=True):
     """Names of loaded modules; `complete` False when the list was filtered or cut."""
 
     names: list[str]

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from gpudoctor.facts import Evidence, Package
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 DPKG_STATUS = "/var/lib/dpkg/status"
 _RELEVANT = Lazy(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import msgspec
 
 from gpudoctor.facts import DeviceNode, Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import exists, filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote, quote_document
 from gpudoctor.probes.services import service
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, StatAnswer, Status
-from gpudoctor.sources.lazy import Lazy
 
 LIBRARY_DIRS = (
     "/usr/lib/x86_64-linux-gnu",
@@ -48,7 +47,7 @@ _SMI_PATHS = (
 )
 
 
-class LibraryFile(NamedTuple):
+class LibraryFile(msgspec.Struct, frozen=True):
     name: str
     version: str
     path: str

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import msgspec
 
 from gpudoctor.facts import Framework
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import quote
 from gpudoctor.sources.answers import CommandAnswer
-from gpudoctor.sources.lazy import Lazy
 
 _VERSION = r"(?<![\w.])\d+\.\d+[\w.]*(?:\+\w+)?"
 _TRUTH = r"\b(?:True|False)\b"

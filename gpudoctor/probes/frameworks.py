@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import msgspec
 
 from gpudoctor.facts import Driver, Facts, Framework, Gpu
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import first_command, is_machine, said
 from gpudoctor.probes.collect import quote
 from gpudoctor.probes.framework_session import parse_python_session
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import COLLECT_ENV, PIP_LIST, TORCH_CHECK
 
 NAME = "frameworks"
@@ -43,7 +43,8 @@ _NAMES = {
     "mxnet": "mxnet",
 }
 _WITH_CUDA = Lazy(
-    r"^(cupy-cuda|jax-cuda|onnxruntime-|nvidia-(?:cudnn|nccl|cublas|cuda-runtime|cuda-nvrtc)-cu)(\d+)\w*"
+    r"^(cupy-cuda|jax-cuda|onnxruntime-|nvidia-(?:cudnn|nccl|cublas|cuda-runtime|cuda-nvrtc)-cu)(\d+)\w*",
+    needs=("-cuda", "onnxruntime-", "-cu"),
 )
 _COLLECT_ENV_FIELDS = {
     "PyTorch version": "version",

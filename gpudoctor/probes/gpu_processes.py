@@ -7,8 +7,8 @@ import re
 import msgspec
 
 from gpudoctor.facts import Gpu, GpuProcess
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.answers import Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 _UID = Lazy(r"^Uid:\s+(\d+)", re.MULTILINE)
 _CPUS = Lazy(r"^Cpus_allowed_list:\s+([\d,-]+)", re.MULTILINE)

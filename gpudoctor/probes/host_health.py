@@ -7,14 +7,15 @@ minutes over a slow controller.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from gpudoctor.facts import BmcEvent, Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import exists, is_machine, read_text, said
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source
-from gpudoctor.sources.lazy import Lazy
 
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 EDAC = "/sys/devices/system/edac/mc"
@@ -99,7 +100,7 @@ def _collect_bmc_events(source: Source, found: Collected) -> None:
         found.set("bmc_events", events, events[0].evidence[""] if events else quote(answer, 0))
 
 
-class Blocked(NamedTuple):
+class Blocked(msgspec.Struct, frozen=True):
     pid: int
     name: str
     line: int

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from gpudoctor.facts import Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import is_machine, said
 from gpudoctor.probes.collect import Collected, quote, quote_document
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source
-from gpudoctor.sources.lazy import Lazy
 
 _VERSION = r"(\d+\.\d+(?:\.\d+)?)"
 # The kernel was built by: x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0
@@ -22,7 +23,7 @@ _OLD_KERNEL = Lazy(rf"compiler used to compile the kernel \(gcc\s*(?:version )?{
 _OLD_CURRENT = Lazy(rf"current compiler\s*\(gcc\s*(?:version )?{_VERSION}\)", re.IGNORECASE)
 
 
-class Compilers(NamedTuple):
+class Compilers(msgspec.Struct, frozen=True):
     """Versions of gcc with the 0-based line that tells them."""
 
     kernel: str | None = None
@@ -38,28 +39,38 @@ def parse_compilers(text: str) -> Compilers:
     for index, line in enumerate(lines):
         built, using = _BUILT_BY.search(line), _USING.search(line)
         if built:
-            found = found._replace(kernel=built[1], kernel_line=index)
+            found = msgspec.structs.replace(found, kernel=built[1], kernel_line=index)
         if using:
-            found = found._replace(host=using[1], host_line=index)
+            found = msgspec.structs.replace(found, host=using[1], host_line=index)
         if "compiler used to compile" in line:
             joined = " ".join(lines[index : index + 4])  # the message is wrapped
             old, current = _OLD_KERNEL.search(joined), _OLD_CURRENT.search(joined)
             if old:
-                found = found._replace(kernel=old[1], kernel_line=index)
+                found = msgspec.structs.replace(found, kernel=old[1], kernel_line=index)
             if current:
-                found = found._replace(host=current[1], host_line=index)
+                found = msgspec.structs.replace(found, host=current[1], host_line=index)
     return found
 
 
 _TOOL = Lazy(
-    r"^\s*(?:[$#]|\S+[$#%>])\s+(?:sudo\s+)?(apt|apt-get|dpkg|dnf|yum|zypper|pacman|apk|rpm-ostree)\s+-{0,2}\w"
+    r"^\s*(?:[$#]|\S+[$#%>])\s+(?:sudo\s+)?(apt|apt-get|dpkg|dnf|yum|zypper|pacman|apk|rpm-ostree)\s+-{0,2}\w",
+    needs=("apt", "dpkg", "dnf", "yum", "zypper", "pacman", "apk", "rpm-ostree"),
 )
 # A distribution that the text speaks of. Image names (ubuntu22.04) are written small and do not count.
 _NAMED = (
     ("apt", Lazy(r"\b(?:Ubuntu|Debian|Linux Mint|Pop!_OS)\b")),
-    ("dnf", Lazy(r"\b(?:Fedora|RHEL|Red Hat Enterprise|Rocky Linux|AlmaLinux|CentOS Stream|RPM Fusion|akmods?)\b")),
-    ("zypper", Lazy(r"\b(?:openSUSE|SLES|SUSE Linux)\b")),
-    ("pacman", Lazy(r"\b(?:Arch Linux|archlinux|Manjaro|EndeavourOS)\b")),
+    (
+        "dnf",
+        Lazy(
+            r"\b(?:Fedora|RHEL|Red Hat Enterprise|Rocky Linux|AlmaLinux|CentOS Stream|RPM Fusion|akmods?)\b",
+            needs=("Fedora", "RHEL", "Red Hat", "Linux", "CentOS", "RPM", "akmod"),
+        ),
+    ),
+    ("zypper", Lazy(r"\b(?:openSUSE|SLES|SUSE Linux)\b", needs=("SUSE", "SLES"))),
+    (
+        "pacman",
+        Lazy(r"\b(?:Arch Linux|archlinux|Manjaro|EndeavourOS)\b", needs=("Arch", "arch", "Manjaro", "Endeavour")),
+    ),
 )
 _MANAGERS = {"apt": "apt", "apt-get": "apt", "dpkg": "apt", "rpm-ostree": "dnf"}
 

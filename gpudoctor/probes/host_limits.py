@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-from gpudoctor.sources.lazy import Lazy
+import msgspec
+
+from gpudoctor.lazy import Lazy
 
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4, "p": 1024**5}
 _SIZE = Lazy(r"^(\d+(?:[.,]\d+)?)\s*([kmgtp]?)i?b?$", re.IGNORECASE)
@@ -44,7 +45,7 @@ def parse_cpu_max(text: str) -> float | None:
     return int(words[0]) / int(words[1])
 
 
-class Memory(NamedTuple):
+class Memory(msgspec.Struct, frozen=True):
     total_mib: int | None = None
     available_mib: int | None = None
     swap_mib: int | None = None
@@ -104,7 +105,7 @@ def parse_mounts_shm(text: str, memory_total_mib: int | None) -> tuple[int | Non
     return found
 
 
-class Limits(NamedTuple):
+class Limits(msgspec.Struct, frozen=True):
     memlock_kib: int | None = None  # -1: unlimited
     nofile: int | None = None
     memlock_line: int | None = None
@@ -117,9 +118,11 @@ def parse_proc_limits(text: str) -> Limits:
     for index, line in enumerate(text.splitlines()):
         if match := re.match(r"Max locked memory\s+(\S+)", line):
             value = -1 if match[1] == "unlimited" else int(match[1]) // 1024 if match[1].isdigit() else None
-            limits = limits._replace(memlock_kib=value, memlock_line=index)
+            limits = msgspec.structs.replace(limits, memlock_kib=value, memlock_line=index)
         elif match := re.match(r"Max open files\s+(\S+)", line):
-            limits = limits._replace(nofile=int(match[1]) if match[1].isdigit() else None, nofile_line=index)
+            limits = msgspec.structs.replace(
+                limits, nofile=int(match[1]) if match[1].isdigit() else None, nofile_line=index
+            )
     return limits
 
 
@@ -133,9 +136,9 @@ def parse_ulimit(text: str) -> Limits:
         value = words[-1]
         number = -1 if value == "unlimited" else int(value) if value.isdigit() else None
         if re.search(r"max locked memory|-l: locked-in-memory|locked memory", line):
-            limits = limits._replace(memlock_kib=number, memlock_line=index)
+            limits = msgspec.structs.replace(limits, memlock_kib=number, memlock_line=index)
         elif re.search(r"open files|-n: file descriptors|nofiles", line):
-            limits = limits._replace(nofile=number, nofile_line=index)
+            limits = msgspec.structs.replace(limits, nofile=number, nofile_line=index)
     return limits
 
 
@@ -147,7 +150,7 @@ def parse_one_limit(text: str) -> int | None:
     return int(word) if word.isdigit() else None
 
 
-class Identity(NamedTuple):
+class Identity(msgspec.Struct, frozen=True):
     is_root: bool | None
     groups: list[str] | None
 

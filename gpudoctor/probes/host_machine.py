@@ -6,11 +6,11 @@ import re
 from typing import NamedTuple
 
 from gpudoctor.facts import Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import exists, is_absent, read_text, said
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 DMI = "/sys/class/dmi/id/"
 SECURE_BOOT_VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -55,7 +55,9 @@ _HARDWARE = Lazy(
 
 def machine_of(dmi: Dmi) -> tuple[str | None, str | None]:
     """Virtualisation ("none" on known hardware) and cloud that DMI strings tell."""
-    text = " ".join(dmi).lower()
+    text = " ".join(dmi).strip().lower()
+    if not text:
+        return None, None
     for pattern, virtualization, cloud in _MACHINES:
         if re.search(pattern, text):
             return virtualization, cloud

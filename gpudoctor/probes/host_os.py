@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-from gpudoctor.sources.lazy import Lazy
+import msgspec
+
+from gpudoctor.lazy import Lazy
 
 _KEY_VALUE = Lazy(r"^\s*([A-Z][A-Z0-9_]*)=(.*)$")
 
@@ -38,7 +39,7 @@ _ZYPPER = (
 _PACMAN = ("arch", "archarm", "manjaro", "endeavouros", "cachyos", "garuda", "artix", "steamos")
 
 
-class OsRelease(NamedTuple):
+class OsRelease(msgspec.Struct, frozen=True):
     id: str | None
     version: str | None
     name: str | None
@@ -80,7 +81,7 @@ def package_manager_of(os_id: str | None, version: str | None, like: tuple[str, 
     return None
 
 
-class KernelOrigin(NamedTuple):
+class KernelOrigin(msgspec.Struct, frozen=True):
     """What a kernel's release name tells of the machine; `None` where it tells nothing."""
 
     os_id: str | None = None
@@ -95,7 +96,7 @@ _UBUNTU = Lazy(
     r"^\d+\.\d+\.\d+-\d+-(?:(generic|lowlatency|server|virtual|kvm|oem|raspi|realtime|nvidia(?:-\w+)?|gkeop|hwe)"
     r"|(aws|azure|gcp|gke|oracle|ibm)(?:-[\w-]+)?)(?:-64k|-hwe|-edge|-fips|-lowlatency)*$"
 )
-_RHEL = Lazy(r"\.el(\d+)(?:_(\d+))?(?:uek)?\b|\.el(\d+)uek")
+_RHEL = Lazy(r"\.el(\d+)(?:_(\d+))?(?:uek)?\b|\.el(\d+)uek", needs=(".el",))
 
 
 def origin_of_kernel(release: str | None) -> KernelOrigin:
@@ -131,7 +132,7 @@ def origin_of_kernel(release: str | None) -> KernelOrigin:
     return KernelOrigin()
 
 
-class Uname(NamedTuple):
+class Uname(msgspec.Struct, frozen=True):
     hostname: str | None
     release: str | None
     arch: str | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +9,13 @@ from typing import Any
 from gpudoctor.facts import Evidence, Kernel, KernelEvent, NvrmMessage, SXid, Xid
 from gpudoctor.knowledge.sxids import annotate_sxid
 from gpudoctor.knowledge.xids import annotate
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.kernel_messages import ROUTINE
 from gpudoctor.probes.kernel_scan import Event, Scan
 
 _QUOTE_LIMIT = 400
 _BURST_LIMIT = 500  # entries of one list
-_NUMBERS = re.compile(r"0[xX][0-9a-fA-F]+|\b[0-9a-fA-F]{8,}\b|\d+")
+_NUMBERS = Lazy(r"0[xX][0-9a-fA-F]+|\b[0-9a-fA-F]{8,}\b|\d+")
 LISTS = ("xids", "sxids", "nvrm", "aer", "mce", "oom_kills", "io_errors", "other")
 
 

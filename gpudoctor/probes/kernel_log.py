@@ -10,10 +10,10 @@ from __future__ import annotations
 import re2
 
 from gpudoctor.facts import Kernel
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.kernel_bursts import LISTS, facts_of
 from gpudoctor.probes.kernel_scan import Scan, scan_log
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Source, Status
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import DMESG, JOURNAL_KERNEL, SYSLOG
 
 NAME = "kernel_log"

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import re2
 
 
-class Family(NamedTuple):
+class Family(msgspec.Struct, frozen=True):
     """`group` is the list among the kernel facts that its lines go to."""
 
     id: str

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.kernel_messages import Family, family_of, interesting
 from gpudoctor.probes.log_lines import LogLine, read_line
 from gpudoctor.probes.merge_gpus import normal_bdf
-from gpudoctor.sources.lazy import Lazy
 
 _LINE_LIMIT = 2000
 _EVENT_LIMIT = 60_000  # of one log; about 5 s

@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from gpudoctor.facts import Kubernetes, KubernetesNode, KubernetesPod
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.kubernetes_objects import parse_objects
 from gpudoctor.probes.kubernetes_tables import (
     is_pod,
@@ -31,7 +32,7 @@ from gpudoctor.sources.requests import (
 NAME = "kubernetes"
 _Item = TypeVar("_Item", KubernetesNode, KubernetesPod)
 REQUESTS = (KUBECTL_GET_NODES, KUBECTL_DESCRIBE_NODE, KUBECTL_DESCRIBE_POD, KUBECTL_GET_PODS, KUBECTL_NODES_TABLE)
-_OBJECT = re.compile(r"^\s*\{|^(?:- )?(?:apiVersion|kind):\s|^\s+\"?kind\"?:\s", re.MULTILINE)
+_OBJECT = Lazy(r"^\s*\{|^(?:- )?(?:apiVersion|kind):\s|^\s+\"?kind\"?:\s", re.MULTILINE)
 
 
 def probe(source: Source) -> Kubernetes | None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from gpudoctor.facts import Evidence, KubernetesNode, KubernetesPod
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 
 RESOURCE_PREFIX = "nvidia.com/"
 GPU_RESOURCE = "nvidia.com/gpu"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.facts import Evidence, KubernetesNode, KubernetesPod
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 
 GPU_RESOURCE = "nvidia.com/gpu"
 _RESOURCE = Lazy(r"^\s+(nvidia\.com/[\w.\-]+):\s+(\d+)\s*$")

@@ -12,9 +12,10 @@ kernel: NVRM: ...                                                shortened by ha
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
-from gpudoctor.sources.lazy import Lazy
+import msgspec
+
+from gpudoctor.lazy import Lazy
 
 _MONTHS = {
     name: number
@@ -37,7 +38,7 @@ _HUMAN = Lazy(
 _PIECES = Lazy(r"^(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?:(?P<year>\d{4}) )?(?P<clock>\d\d:\d\d:\d\d)")
 
 
-class LogLine(NamedTuple):
+class LogLine(msgspec.Struct, frozen=True):
     """`time` is ISO 8601, in UTC where the log names a zone; `seconds` are since boot; `program` is None for the kernel."""
 
     time: str | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -12,7 +12,7 @@ from gpudoctor.probes.derive import DERIVATIONS
 from gpudoctor.probes.merge_gpus import merge_gpu_lists
 
 
-class Part(NamedTuple):
+class Part(msgspec.Struct, frozen=True):
     """What one probe found: a value of its group, or `Facts` with several groups."""
 
     probe: str

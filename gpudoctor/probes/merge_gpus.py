@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gpudoctor.facts import Gpu, NvLink
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 
 _BDF = Lazy(r"(?i)^(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?$")
 

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpudoctor.facts import Evidence, NcclPair
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import quote
 from gpudoctor.probes.nccl_tests import VERSION, version_of
 from gpudoctor.sources.answers import CommandAnswer
-from gpudoctor.sources.lazy import Lazy
 
 _VIA = Lazy(
     r"\b(?P<a>\d+)\[\w+\] -> (?P<b>\d+)\[\w+\] (?:\[(?:send|receive)\] )?via (?P<via>(?:P2P|SHM|NET|NVLS|COLLNET)[\w/. -]*)"

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 
-class NameList(NamedTuple):
+class NameList(msgspec.Struct, frozen=True):
     """A parsed list; an item's port is None where any port will do."""
 
     exclude: bool

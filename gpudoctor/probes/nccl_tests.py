@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 from gpudoctor.facts import Evidence, NcclRow, NcclTest
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import quote
 from gpudoctor.sources.answers import CommandAnswer
-from gpudoctor.sources.lazy import Lazy
 
 _AVERAGE = Lazy(r"^\s*#\s*Avg bus bandwidth\s*:\s*([\d.]+)")
 _OUT_OF_BOUNDS = Lazy(r"^\s*#\s*Out of bounds values\s*:\s*(\d+)")

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from gpudoctor.facts import Evidence, NcclWork
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import quote
 from gpudoctor.sources.answers import CommandAnswer
-from gpudoctor.sources.lazy import Lazy
 
 _RANK = Lazy(r"\[(?:PG [^\]]*?)?Rank (?P<rank>\d+)\]|\[rank(?P<prefix>\d+)\]:")
 _GROUP = Lazy(r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[\w:]+)?(?:\((?P<name>[\w:.-]+)\))?)?")

@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import Any
 
 from gpudoctor.facts import Evidence, Network, RdmaPort
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import is_machine, said
 from gpudoctor.probes.collect import quote
 from gpudoctor.probes.network_sysfs import device_nodes, ports_of_sysfs
@@ -19,8 +20,8 @@ from gpudoctor.sources.requests import IBSTAT, IP_ADDR, IP_ROUTE
 
 NAME = "network"
 
-_CA = re.compile(r"^\s*CA '([^']+)'")
-_PORT = re.compile(r"^\s*Port (\d+):\s*$")
+_CA = Lazy(r"^\s*CA '([^']+)'")
+_PORT = Lazy(r"^\s*Port (\d+):\s*$")
 _FIELDS = {
     "State": "state",
     "Physical state": "physical_state",
@@ -28,7 +29,7 @@ _FIELDS = {
     "Link layer": "link_layer",
 }
 # `ip addr` numbers its interfaces, `ip -br addr` shows their state beside the name
-_INTERFACE = re.compile(
+_INTERFACE = Lazy(
     r"^(?:\d+:\s+(?P<name>[^:@\s]+)[:@]|(?P<brief>[\w.-]+)(?:@\S+)?\s+(?:UP|DOWN|UNKNOWN|LOWERLAYERDOWN|DORMANT)\b)"
 )
 
@@ -120,8 +121,8 @@ def _interfaces(source: Source) -> list[str] | None:
     return [match["name"] or match["brief"] for line in lines if (match := _INTERFACE.match(line))] or None
 
 
-_CONNECTED = re.compile(r"^\s*(\d+\.\d+\.\d+\.\d+/\d+) dev (\S+) .*\bscope link\b")
-_VIRTUAL = re.compile(r"^(?:docker|br-|virbr|veth|cni|flannel|cali|lxc|lxd|podman)")
+_CONNECTED = Lazy(r"^\s*(\d+\.\d+\.\d+\.\d+/\d+) dev (\S+) .*\bscope link\b")
+_VIRTUAL = Lazy(r"^(?:docker|br-|virbr|veth|cni|flannel|cali|lxc|lxd|podman)")
 
 
 def _routes(source: Source) -> tuple[list[str] | None, dict[str, Evidence]]:

@@ -12,6 +12,7 @@ import msgspec
 
 from gpudoctor.facts import Cuda, Driver, Evidence, Facts, Gpu
 from gpudoctor.knowledge.nvml_codes import CODES, NAMES
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import said
 from gpudoctor.probes.gpu_processes import with_life
 from gpudoctor.probes.merge_gpus import merge_gpu_lists
@@ -24,7 +25,6 @@ from gpudoctor.probes.smi_errors import SmiFailure, parse_failure
 from gpudoctor.probes.smi_report import SmiReport, parse_q_report, parse_xml_report
 from gpudoctor.probes.smi_table import parse_table
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import (
     NVIDIA_SMI,
     NVIDIA_SMI_L,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpudoctor.facts import Evidence, Gpu, NvLink
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 
 SOURCE = "nvidia-smi nvlink -s"
 _GPU = Lazy(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>GPU-[^)]*)\))?\s*$")

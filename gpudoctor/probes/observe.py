@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from gpudoctor.facts import Document
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, Source, StatAnswer, Status
 
 # Never readable without root, and only a hint: not worth a line in the report.
 _EXPECTED_DENIALS = ("/proc/1/", "/sys/firmware/efi/", "/sys/kernel/security/", "/root/", "/var/lib/docker")
 _PROBLEM_LIMIT = 6
-_REFUSAL = re.compile(r"(?i)operation not permitted|permission denied|insufficient permissions")
+_REFUSAL = Lazy(r"(?i)operation not permitted|permission denied|insufficient permissions")
 
 
 class ObservedSource:

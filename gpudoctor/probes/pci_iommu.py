@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from gpudoctor.facts import Evidence, Pci
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import quote_document
 from gpudoctor.sources.answers import Source
-from gpudoctor.sources.lazy import Lazy
 
 _DOMAIN = Lazy(r"\biommu: Default domain type: (Passthrough|Translated)")
 _COMMAND_LINE = Lazy(r"\b(?:BOOT_IMAGE=|Command line: |GRUB_CMDLINE_LINUX\w*=)(?P<words>.*)")

@@ -7,10 +7,10 @@ import re
 import msgspec
 
 from gpudoctor.facts import PciDevice
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import quote_document
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.sources.answers import Source
-from gpudoctor.sources.lazy import Lazy
 
 _BDF = r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
 # NVRM: The NVIDIA GPU 0000:af:00.0 (PCI ID: 10de:1db5)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 
 # Class names of pci.ids that matter here, for output without -nn.
 _CLASS_CODES = {

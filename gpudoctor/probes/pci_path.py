@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 
-class Link(NamedTuple):
+class Link(msgspec.Struct, frozen=True):
     """A PCIe link as one end reports it; `None` where that is not known."""
 
     speed_gts: float | None = None
@@ -23,7 +24,7 @@ class Link(NamedTuple):
         return _words(self.speed_max_gts, self.width_max)
 
 
-class PathLimit(NamedTuple):
+class PathLimit(msgspec.Struct, frozen=True):
     speed_max_gts: float | None = None
     width_max: int | None = None
     bottleneck: str | None = None  # the first bridge that can do less than the device itself

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import Evidence, PciDevice
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import is_absent, read_text
 from gpudoctor.probes.pci_path import Link, narrowest
 from gpudoctor.sources.answers import Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 DEVICES = "/sys/bus/pci/devices"
 # Flags of include/linux/ioport.h, as the `resource` file prints them.

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import msgspec
 
 from gpudoctor.facts import Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import is_machine, said
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 _FILES_LIMIT = 400  # paths looked up per specification
 
 
-class Specification(NamedTuple):
+class Specification(msgspec.Struct, frozen=True):
     """`devices` as nvidia.com/gpu=0; `paths` are host files and device nodes that it injects."""
 
     kind: str | None

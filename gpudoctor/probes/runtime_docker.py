@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from gpudoctor.facts import Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import exists, filter_shows, is_absent, is_machine, said
 from gpudoctor.probes.collect import Collected, find_line, quote
 from gpudoctor.probes.services import Service, service, started_at
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
-from gpudoctor.sources.lazy import Lazy
 
 DOCKER_INFO_JSON = ("docker", "info", "--format", "{{json .}}")
 DAEMON_JSON = "/etc/docker/daemon.json"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from gpudoctor.facts import Evidence
 from gpudoctor.probes.ask import exists, is_absent, is_machine, read_text, said
@@ -15,7 +16,7 @@ _UNIT_DIRS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/sy
 _CGROUP_ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
 
 
-class Service(NamedTuple):
+class Service(msgspec.Struct, frozen=True):
     """`None`: not known. `failed` only where systemctl said so. `pid` is the lowest process id of the running service."""
 
     installed: bool | None = None
@@ -99,11 +100,11 @@ def _pasted(source: Source, unit: str) -> Service:
         if said(answer) and answer.text.strip():
             lines = answer.text.splitlines()
             index = next((i for i, line in enumerate(lines) if "Active:" in line), 0)
-            return parse_systemctl_status(answer.text)._replace(evidence=quote(answer, index))
+            return msgspec.structs.replace(parse_systemctl_status(answer.text), evidence=quote(answer, index))
         for verb in ("is-active", "is-failed"):
             answer = source.run("systemctl", verb, name)
             if said(answer) and answer.text.strip():
-                return parse_is_active(answer.text)._replace(evidence=quote(answer, 0))
+                return msgspec.structs.replace(parse_is_active(answer.text), evidence=quote(answer, 0))
     return Service()
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import msgspec
 
 from gpudoctor.facts import Evidence, Slurm, SlurmNode
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.slurm_sinfo import parse_sinfo
 from gpudoctor.probes.slurm_values import given, given_time, gres_gpus, tres_gpus
 from gpudoctor.sources.answers import Source, Status
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import SCONTROL_SHOW_NODE, SINFO
 
 NAME = "slurm"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import Evidence, SlurmNode
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.slurm_values import GPU_GRES, expand_hostlist, given, given_time, gres_gpus
-from gpudoctor.sources.lazy import Lazy
 
 STATES = (
     "allocated|alloc|allocating|completing|comp|down|drained|draining|drain|drng|error|fail|failing|future|futr|idle|inval|maint|mixed|mix|"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 
 GPU_GRES = Lazy(r"\bgpu(?=[:(,]|$)(?::[^:,(]*[A-Za-z_][^:,(]*)?(?::(\d+))?")
 

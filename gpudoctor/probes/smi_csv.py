@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from gpudoctor.facts import Evidence, Gpu
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.smi_gpu import finish
 from gpudoctor.probes.smi_report import SmiReport, refused_gpu
 from gpudoctor.probes.throttle import reason_of_label
-from gpudoctor.sources.lazy import Lazy
 
 SOURCE = "nvidia-smi --query-gpu"
 _LIST_ROW = Lazy(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>[^)]*)\))?\s*$")

@@ -12,10 +12,10 @@ import msgspec
 
 from gpudoctor.facts import Evidence, Gpu
 from gpudoctor.knowledge.nvml_codes import WORDS
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.probes.smi_report import refused_gpu
 from gpudoctor.probes.smi_values import fault_of
-from gpudoctor.sources.lazy import Lazy
 
 SOURCE = "nvidia-smi"
 
@@ -37,11 +37,12 @@ _NOT_THERE = Lazy(
 _HANDLE = Lazy(
     r"Unable to determine the device handle for (?:the )?GPU\s?"
     r"(?:(?P<index>\d{1,3})(?=:\s|:$))?:?\s*(?P<bdf>(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])?"
-    r":?\s*(?P<words>[^.\n]*)"
+    r":?\s*(?P<words>[^.\n]*)",
+    needs=("Unable to determine the device handle",),
 )
 # Instead of a GPU's block or row: "Unable to determine the PCI bus id for the target device: GPU is lost".
 _REFUSED = Lazy(r"Unable to determine the [^<\n]*")
-_LIBRARY = Lazy(r"NVML library version:\s*(?P<version>\d[\d.]*)")
+_LIBRARY = Lazy(r"NVML library version:\s*(?P<version>\d[\d.]*)", needs=("NVML library version:",))
 _INFOROM = Lazy(r"(?i)infoROM is corrupted at gpu\s+(?P<bdf>[0-9A-Fa-f:.]+)")
 
 

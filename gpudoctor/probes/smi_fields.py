@@ -5,12 +5,12 @@ Paths are labels or tags from the GPU's block downwards, lower case; a shorter p
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from gpudoctor.probes import smi_values as values
 
 
-class Field(NamedTuple):
+class Field(msgspec.Struct, frozen=True):
     name: str
     convert: values.Convert
     paths: tuple[str, ...]

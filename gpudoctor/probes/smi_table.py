@@ -12,14 +12,17 @@ import re
 from typing import Any
 
 from gpudoctor.facts import Evidence, Gpu, GpuProcess
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.probes.smi_gpu import finish
 from gpudoctor.probes.smi_report import SmiReport
-from gpudoctor.sources.lazy import Lazy
 
 SOURCE = "nvidia-smi"
-_BANNER = Lazy(r"NVIDIA-SMI\s+(?P<smi>[\d.]+)\s+(?:(?:Driver|KMD) Version:\s*(?P<driver>[\d.]+|N/A|ERR!))?")
+_BANNER = Lazy(
+    r"NVIDIA-SMI\s+(?P<smi>[\d.]+)\s+(?:(?:Driver|KMD) Version:\s*(?P<driver>[\d.]+|N/A|ERR!))?",
+    needs=("NVIDIA-SMI",),
+)
 _CUDA = Lazy(r"CUDA (?:UMD )?Version:\s*(?P<cuda>\d+\.\d+)")
 _KERNEL = Lazy(r"(?:Driver|KMD) Version:\s*(?P<version>\d[\d.]*)")
 _BDF = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"

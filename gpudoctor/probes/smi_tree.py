@@ -7,7 +7,7 @@ from xml.parsers import expat
 
 import msgspec
 
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 
 _DEPTH_LIMIT = 40
 _NODE_LIMIT = 400_000

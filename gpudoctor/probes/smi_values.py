@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudoctor.knowledge.nvml_codes import FIELD_FAULTS, WORDS
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.merge_gpus import normal_bdf
-from gpudoctor.sources.lazy import Lazy
 
 # Beside NVML's own words, what stands where there is no value.
 _NO_VALUE = frozenset({"", "n/a", "na", "none", "not available", "unknown"})

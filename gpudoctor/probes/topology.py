@@ -14,6 +14,7 @@ import re
 import msgspec
 
 from gpudoctor.facts import Evidence, Topology, TopologyLink
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.original_lines import renumbered
 from gpudoctor.sources.answers import Source, Status
 from gpudoctor.sources.requests import (
@@ -30,12 +31,12 @@ _P2P = (
     ("p2p_write", NVIDIA_SMI_P2P_WRITE),
     ("p2p_nvlink", NVIDIA_SMI_P2P_NVLINK),
 )
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\x1b\(B|(?<=\s)\[4m|\[0m")
-_KIND = re.compile(r"^(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|C2C|N/A|DIS)$")
-_DEVICE = re.compile(r"^(?:GPU\d+|NIC\d+|[a-zA-Z][\w-]*_?\d[\w]*)$")
-_AFFINITY = re.compile(r"^(?:N/A|\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)$")
-_P2P_ROW = re.compile(r"^\s*GPU\d+\s+(?:X\s+)?(?:OK|C?NS|GNS|TNS|DR|U)\b")
-_NIC = re.compile(r"^\s*(NIC\d+):\s*(\S+)\s*$")
+_ESCAPES = Lazy(r"\x1b\[[0-9;]*[A-Za-z]|\x1b\(B|(?<=\s)\[4m|\[0m")
+_KIND = Lazy(r"^(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|C2C|N/A|DIS)$")
+_DEVICE = Lazy(r"^(?:GPU\d+|NIC\d+|[a-zA-Z][\w-]*_?\d[\w]*)$")
+_AFFINITY = Lazy(r"^(?:N/A|\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)$")
+_P2P_ROW = Lazy(r"^\s*GPU\d+\s+(?:X\s+)?(?:OK|C?NS|GNS|TNS|DR|U)\b")
+_NIC = Lazy(r"^\s*(NIC\d+):\s*(\S+)\s*$")
 
 
 def probe(source: Source) -> Topology | None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from gpudoctor.facts import Document, DocumentKind, Evidence, Training
+from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import LINE_LIMIT, Collected
 from gpudoctor.probes.training_memory import parse_out_of_memory
 from gpudoctor.probes.training_samples import parse_samples
 from gpudoctor.sources.answers import Source
-from gpudoctor.sources.lazy import Lazy
 
 NAME = "training"
 
@@ -35,11 +36,12 @@ _COMPUTE = Lazy(
 )
 _WORKERS = Lazy(
     r"(?<![\w-])(?:-{0,2}num[_-]workers|-{2}workers|dataloader_num_workers|workers_per_gpu|n(?:um)?_workers)"
-    r"['\"]?\s*[:= ]\s*(\d{1,3})\b"
+    r"['\"]?\s*[:= ]\s*(\d{1,3})\b",
+    needs=("workers",),
 )
 
 
-class StepTime(NamedTuple):
+class StepTime(msgspec.Struct, frozen=True):
     """One line of a training log, in seconds; `line` is its 0-based number."""
 
     data: float

@@ -6,14 +6,14 @@ import re
 from typing import NamedTuple
 
 from gpudoctor.facts import Evidence, OutOfMemory
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 
 _MOST = 20  # failures of one text
 _LENGTH = 900  # characters of one message, however it is wrapped
 _SIZE = r"(\d[\d.]* ?(?:bytes|[KMGT]i?B))"
 _UNITS = {"b": 1 / 1024 / 1024, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
 
-_START = Lazy(r"Tried to allocate " + _SIZE)
+_START = Lazy(r"Tried to allocate " + _SIZE, needs=("Tried to allocate ",))
 _PYTORCH: dict[str, Lazy] = {
     # "GPU 0; 23.69 GiB total capacity" until 2.0, "has a total capacity of 23.64 GiB" since (2.1: "capacty")
     "total": Lazy(rf"total capac\w* of {_SIZE}|{_SIZE} total capacity"),
@@ -28,7 +28,8 @@ _OTHERS = Lazy(rf"(?<!his )Process \d+ has {_SIZE} memory in use")
 # Free memory on device (31.44/47.38 GiB) on startup is less than desired GPU memory utilization (0.95, 45.01 GiB)
 _VLLM = Lazy(
     r"Free memory on device[^(\n]{0,20}\(([\d.]+)/([\d.]+) GiB\) on startup is less than desired GPU memory utilization"
-    r" \([\d.]+, ([\d.]+) GiB\)"
+    r" \([\d.]+, ([\d.]+) GiB\)",
+    needs=("Free memory on device",),
 )
 _CONTEXT_MIB = 700.0  # what a CUDA context and libraries take besides the allocator
 

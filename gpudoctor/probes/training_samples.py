@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import csv
-from typing import NamedTuple
 
-from gpudoctor.sources.lazy import Lazy
+import msgspec
 
-_HEADER = Lazy(r"^#\s*gpu\b.*\bsm\b")
+from gpudoctor.lazy import Lazy
+
+_HEADER = Lazy(r"^#\s*gpu\b.*\bsm\b", needs=("#",))
 _ROW = Lazy(r"^\s*\d+(?:\s+(?:-|\d+|N/A))+\s*$")
 # nvidia-smi --query-gpu=timestamp,utilization.gpu --format=csv -l 1
-_LOOPED = Lazy(r"nvidia-smi\b.*--query-gpu[= ](?P<fields>[\w.,]*utilization\.gpu[\w.,]*).*\s(?:-l|-lms|--loop)\b")
-_NAMES = Lazy(r"^\s*timestamp, .*utilization\.gpu \[%\]")
+_LOOPED = Lazy(
+    r"nvidia-smi\b.*--query-gpu[= ](?P<fields>[\w.,]*utilization\.gpu[\w.,]*).*\s(?:-l|-lms|--loop)\b",
+    needs=("--query-gpu",),
+)
+_NAMES = Lazy(r"^\s*timestamp, .*utilization\.gpu \[%\]", needs=("utilization.gpu",))
 _FEWEST = 3
 
 
-class Samples(NamedTuple):
+class Samples(msgspec.Struct, frozen=True):
     """Percentages of the busiest GPU in order; `line` is the 0-based number of the first's line."""
 
     values: list[int]

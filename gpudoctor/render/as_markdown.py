@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import Bench, Evidence
+from gpudoctor.lazy import Lazy
 from gpudoctor.render.options import RenderOptions
 from gpudoctor.render.paint import Paint
 from gpudoctor.render.words import (
@@ -27,10 +28,10 @@ from gpudoctor.render.words import (
 from gpudoctor.report import HeldClue, RankedCause, Report, Step
 
 # What starts markup anywhere in a line, a mention, a reference to an issue, or a link; and what does at a line's start.
-_MARKUP = re.compile(r"[\\`*\[\]~|$]|(?<!\w)_|_(?!\w)")
+_MARKUP = Lazy(r"[\\`*\[\]~|$]|(?<!\w)_|_(?!\w)")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_REFERENCE = re.compile(r"@(?=\w)|[#!](?=\w)|:(?=//)|(?<=\bwww)\.", re.IGNORECASE)
-_LINE_START = re.compile(r"^(?:[-+=]|#(?=[#\s]|$)|\d+(?=[.)](?:\s|$)))")
+_REFERENCE = Lazy(r"@(?=\w)|[#!](?=\w)|:(?=//)|(?<=\bwww)\.", re.IGNORECASE)
+_LINE_START = Lazy(r"^(?:[-+=]|#(?=[#\s]|$)|\d+(?=[.)](?:\s|$)))")
 
 
 def render(report: Report, options: RenderOptions) -> str:

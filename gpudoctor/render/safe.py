@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import TypeVar
 
 import msgspec
 
+from gpudoctor.lazy import Lazy
+
 T = TypeVar("T")
 
 # CSI; OSC, DCS, SOS, PM, APC with their payload where it is closed on the same line; two-character escapes. What is not
 # closed loses its introducer only, so that hostile text cannot make the rest of a line vanish.
-_TERMINAL = re.compile(
-    "\x1b\\[[0-?]*[ -/]*[@-~]?|\x1b[\\]PX^_][^\x07\x1b\x9c\r\n]*(?:\x07|\x1b\\\\|\x9c)|\x1b[ -/]*[0-~]?"
-)
+_TERMINAL = Lazy("\x1b\\[[0-?]*[ -/]*[@-~]?|\x1b[\\]PX^_][^\x07\x1b\x9c\r\n]*(?:\x07|\x1b\\\\|\x9c)|\x1b[ -/]*[0-~]?")
 # Characters that end or reorder a line for the reader, or are not seen at all.
-_SPACE = re.compile("[\t\n\x0b\x0c\r\x1c-\x1f\x85\u2028\u2029]+")
-_UNSEEN = re.compile(
+_SPACE = Lazy("[\t\n\x0b\x0c\r\x1c-\x1f\x85\u2028\u2029]+")
+_UNSEEN = Lazy(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\U000e0000-\U000e0fff]"
 )
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = Lazy("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:

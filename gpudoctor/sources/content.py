@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
 import io
-import lzma
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Self, cast
@@ -23,7 +17,6 @@ from gpudoctor.sources.terminal import TERMINAL_CODES
 HEAD_BYTES = 65536
 UNPACKED_LIMIT_BYTES = 8 << 30  # of a compressed file: a bomb must not keep us for ever
 _CHUNK_BYTES = 1 << 20
-_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, ValueError)
 _GZIP, _XZ, _BZ2, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd"
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -69,7 +62,7 @@ class Content:
             return b""
         try:
             piece = self._read_some(min(size, _CHUNK_BYTES, self._left))
-        except _DAMAGE as error:
+        except _damage() as error:
             self.problem = f"damaged or truncated: {error}"
             return b""
         self._left -= len(piece)
@@ -95,6 +88,16 @@ class Content:
         return self._head[:limit], len(self._head) <= limit
 
 
+def _damage() -> tuple[type[Exception], ...]:
+    """What reading a damaged file raises. Asked for when something is raised: most files need none of these modules."""
+    import lzma
+    import tarfile
+    import zipfile
+    import zlib
+
+    return EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, ValueError
+
+
 def open_file(path: Path) -> Content:
     """A file with its gzip, xz, bzip2 or zstd envelope taken off. Raises OSError where it cannot be opened at all."""
     raw = open(path, "rb")  # noqa: SIM115 - closed with the content that is read through it
@@ -114,14 +117,20 @@ def unwrapped(raw: IO[bytes]) -> IO[bytes]:
 
 
 def _gzip(raw: IO[bytes]) -> IO[bytes]:
+    import gzip
+
     return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
 
 
 def _xz(raw: IO[bytes]) -> IO[bytes]:
+    import lzma
+
     return cast(IO[bytes], lzma.open(raw))
 
 
 def _bzip2(raw: IO[bytes]) -> IO[bytes]:
+    import bz2
+
     return cast(IO[bytes], bz2.open(raw))
 
 

@@ -11,17 +11,16 @@ from typing import Any
 
 from gpudoctor.errors import GpudoctorError
 from gpudoctor.facts import Document, DocumentKind
-from gpudoctor.sources import content, recording
-from gpudoctor.sources.archive import ArchiveLimits, open_members
+from gpudoctor.lazy import Lazy
+from gpudoctor.sources import content
 from gpudoctor.sources.content import Content
 from gpudoctor.sources.foreign.reading import Reading, read_content
 from gpudoctor.sources.foreign.sosreport import request_of_member
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.stored import Answers, StoredSource
 
 FILES_LIMIT = 20_000
 DEPTH_LIMIT = 16
-_ARCHIVE_LIMITS = ArchiveLimits(members=200_000, member_bytes=1 << 40, total_bytes=16 << 30)
+_UNPACKED_LIMIT_BYTES = 16 << 30
 # log, log.1, log-20240101.gz, messages, job.out, slurm-123.err
 _LOG_NAME = Lazy(r"(?:\.(?:log|out|err|txt)|/(?:messages|syslog|[^/.]*log))(?:[.-][\w-]+)*$", re.IGNORECASE)
 _ZIP = b"PK\x03\x04"
@@ -66,6 +65,8 @@ def _open(path: Path, interesting: Collection[str] | None) -> StoredSource:
     except (OSError, ValueError) as error:
         raise GpudoctorError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if stat.S_ISDIR(about.st_mode):
+        from gpudoctor.sources import recording
+
         if recording.is_recording_directory(path):
             return recording.open_directory(path)
         return _source(path, _directory_readings(path, interesting), about.st_mtime)
@@ -83,6 +84,8 @@ def _open(path: Path, interesting: Collection[str] | None) -> StoredSource:
         raise GpudoctorError(f"cannot read {path}: {error.strerror or error}") from error
     if is_zip:
         return _source(path, _zip_readings(path, interesting), about.st_mtime)
+    from gpudoctor.sources import recording
+
     if recording.is_recording_archive(path):
         return recording.open_archive(path)
     return _source(path, _archive_readings(path, interesting), about.st_mtime)
@@ -135,11 +138,14 @@ def _directory_readings(path: Path, interesting: Collection[str] | None) -> Iter
 
 
 def _archive_readings(path: Path, interesting: Collection[str] | None) -> Iterator[Reading]:
+    from gpudoctor.sources.archive import ArchiveLimits, open_members
+
+    limits = ArchiveLimits(members=200_000, member_bytes=1 << 40, total_bytes=_UNPACKED_LIMIT_BYTES)
     read = 0
-    for name, member, file in open_members(path, _ARCHIVE_LIMITS, strict=False):
+    for name, member, file in open_members(path, limits, strict=False):
         read += member.size
-        if read > _ARCHIVE_LIMITS.total_bytes:
-            raise GpudoctorError(f"{path}: more than {_ARCHIVE_LIMITS.total_bytes >> 30} GiB when unpacked")
+        if read > _UNPACKED_LIMIT_BYTES:
+            raise GpudoctorError(f"{path}: more than {_UNPACKED_LIMIT_BYTES >> 30} GiB when unpacked")
         yield _read_member(Content(name, _envelope_in_archive(file, name)), interesting)
 
 

@@ -11,7 +11,7 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 
 REMOVED = "<removed>"
 _SECRET_NAME = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import astuple
 
 from gpudoctor.facts import DeviceNode, Driver, Facts, Gpu, Host
 from gpudoctor.probes import derive, driver
@@ -130,7 +131,7 @@ def test_lists_of_modules():
     ],
 )
 def test_blacklists(text, nvidia, nouveau):
-    assert parse_modprobe_conf(text) == (nvidia, nouveau)
+    assert astuple(parse_modprobe_conf(text)) == (nvidia, nouveau)
 
 
 def test_blacklists_on_the_command_line():
@@ -468,7 +469,7 @@ def test_single_pasted_commands(text, field, value):
 
 def test_versions_of_an_api_mismatch():
     text = "gpu-0 kernel: NVRM: API mismatch: the client has the version 535.54.03, but\ngpu-0 kernel: NVRM: this kernel module has the version 530.30.02.  Please\ngpu-0 kernel: NVRM: make sure that this kernel module and all NVIDIA driver\n"
-    assert parse_mismatch(text)[::2] == ("535.54.03", "530.30.02")
+    assert astuple(parse_mismatch(text))[::2] == ("535.54.03", "530.30.02")
     facts = paste(text).driver
     assert (facts.library_version, facts.kernel_module_version, facts.version) == (
         "535.54.03",

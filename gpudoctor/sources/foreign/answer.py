@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, StatAnswer, Status
-from gpudoctor.sources.lazy import Lazy
 
 Answer = CommandAnswer | FileAnswer | ListAnswer | StatAnswer
 Request = tuple[str, ...] | str

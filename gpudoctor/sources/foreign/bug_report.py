@@ -17,12 +17,12 @@ from collections.abc import Iterator
 import msgspec
 
 from gpudoctor.facts import DocumentKind
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, StatAnswer, Status
 from gpudoctor.sources.foreign import nvidia_smi, small_files
 from gpudoctor.sources.foreign.answer import Found, command, file
 from gpudoctor.sources.foreign.listing import stat_of_line
-from gpudoctor.sources.lazy import Lazy
 
 KIND = DocumentKind.FILE
 
@@ -39,7 +39,7 @@ _COMMAND = Lazy(
 )
 _SCAN = Lazy(r"Scanning kernel log files for NVIDIA kernel messages")
 _SCANNED = Lazy(r"^  (?P<name>/var/log/\S+|journalctl -b -?\d+):\s*$")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}\s*$")
+_BASE64 = Lazy(r"[A-Za-z0-9+/]{60,}={0,2}\s*$")
 _UNAME = Lazy(r"^uname: (?P<line>Linux \S+ \S+ .*)$", re.MULTILINE)
 _GREPPED_PARAMETER = Lazy(r"^(/sys/module/\w+/parameters/\w+):(.*)$")
 _SECTION_LIMIT = 4 * 1024 * 1024

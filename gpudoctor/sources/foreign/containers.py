@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DocumentKind
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import DOCKER_INFO, DOCKER_VERSION
 
 KIND = DocumentKind.COMMAND
@@ -15,9 +15,12 @@ NVIDIA_CONTAINER_CLI_INFO = ("nvidia-container-cli", "info")
 _INFO = Lazy(
     r"^\s*(?:Server Version: \d|Default Runtime: \S|Runtimes: |Cgroup Driver: (?:systemd|cgroupfs)|Docker Root Dir: )",
     re.MULTILINE,
+    needs=("Server Version:", "Default Runtime:", "Runtimes:", "Cgroup Driver:", "Docker Root Dir:"),
 )
-_VERSION = Lazy(r"^\s*Client: Docker Engine|^\s*Server: Docker (?:Engine|Desktop)", re.MULTILINE)
-_CLI = Lazy(r"^\s*NVRM version:\s+\d+\.\d+", re.MULTILINE)
+_VERSION = Lazy(
+    r"^\s*Client: Docker Engine|^\s*Server: Docker (?:Engine|Desktop)", re.MULTILINE, needs=(": Docker ",)
+)
+_CLI = Lazy(r"^\s*NVRM version:\s+\d+\.\d+", re.MULTILINE, needs=("NVRM version:",))
 _SIGNS = ((DOCKER_INFO, _INFO), (DOCKER_VERSION, _VERSION), (NVIDIA_CONTAINER_CLI_INFO, _CLI))
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DocumentKind
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.foreign.answer import Found, any_sign, whole_text
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import COLLECT_ENV
 
 KIND = DocumentKind.COMMAND
 
-_SIGN = Lazy(r"^\s*(?:PyTorch version: \S|CUDA used to build PyTorch: )", re.MULTILINE)
+_SIGN = Lazy(r"^\s*(?:PyTorch version: \S|CUDA used to build PyTorch: )", re.MULTILINE, needs=("PyTorch",))
 _SIGNS = ((COLLECT_ENV, _SIGN),)
 
 

@@ -5,33 +5,51 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DocumentKind
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.foreign.answer import Found, command
-from gpudoctor.sources.lazy import Lazy
 
 KIND = DocumentKind.COMMAND
 
 _KIND = r"(?:Node|Pod|List|NodeList|PodList)"
-_OBJECT = Lazy(rf'"kind":\s*"{_KIND}"|^(?:- )?kind: {_KIND}\s*$', re.MULTILINE)
-_API = Lazy(r'"apiVersion":\s*"v1"|^(?:- )?apiVersion: v1\s*$', re.MULTILINE)
-_NAME = Lazy(r"^Name:\s+\S", re.MULTILINE)
+_OBJECT = Lazy(rf'"kind":\s*"{_KIND}"|^(?:- )?kind: {_KIND}\s*$', re.MULTILINE, needs=('"kind"', "kind: "))
+_API = Lazy(r'"apiVersion":\s*"v1"|^(?:- )?apiVersion: v1\s*$', re.MULTILINE, needs=("apiVersion",))
+_NAME = Lazy(r"^Name:\s+\S", re.MULTILINE, needs=("Name:",))
 _POD = Lazy(r"^(?:Containers:|Node-Selectors:|QoS Class:|Service Account:)", re.MULTILINE)
 _NODE = Lazy(
     r"^(?:Roles|Taints|Capacity|Allocatable|Unschedulable):"
     r"|^(?:Labels:)?\s*nvidia\.com/(?:gpu|mig|gfd|cuda)[\w.\-]*=\S"
     r"|^\s+nvidia\.com/(?:gpu|mig-)[\w.\-]*:\s+\d+\s*$",
     re.MULTILINE,
+    needs=("Roles", "Taints", "Capacity", "Allocatable", "Unschedulable", "nvidia.com/"),
 )
 _EVENT = Lazy(
     r"^\s*(?:\S+\s+)?(?:Warning|Normal)\s+(?:Failed\w*|Unhealthy|BackOff|Scheduled|Pull(?:ing|ed)|Created|Started|Killing|Evicted"
     r"|UnexpectedAdmissionError|TopologyAffinityError|OutOf\w+|Node\w+|GPUDriverUpgrade|Preempted)\s",
     re.MULTILINE,
+    needs=("Warning", "Normal"),
 )
 _PODS = Lazy(
     r"^(?:NAMESPACE\s+)?NAME\s+READY\s+STATUS\s+RESTARTS"
     r"|^[ \t]*(?:\S+[ \t]+)?[a-z0-9][a-z0-9.\-]*[ \t]+\d+/\d+\s+(?:Running|Pending|Completed|Error|Evicted|OOMKilled|Terminating|Unknown|Init:\S+"
     r"|ContainerCreating|\w*BackOff|Err\w+|CreateContainer\w+|UnexpectedAdmissionError|PodInitializing)\s+\d+",
     re.MULTILINE,
+    needs=(
+        "READY",
+        "Running",
+        "Pending",
+        "Completed",
+        "Err",
+        "Evicted",
+        "OOMKilled",
+        "Terminating",
+        "Unknown",
+        "Init",
+        "Creating",
+        "BackOff",
+        "CreateContainer",
+        "Admission",
+    ),
 )
 _NODES = Lazy(
     r"^NAME\s+STATUS\s+ROLES\s+AGE\s+VERSION|^\S+\s+(?:Not)?Ready(?:,SchedulingDisabled)?\s+\S+\s+\d+\w+\s+v\d"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.answers import StatAnswer, Status
-from gpudoctor.sources.lazy import Lazy
 
 _KINDS = {"-": "file", "d": "dir", "l": "link", "c": "char", "b": "block", "p": "fifo", "s": "socket"}
 LONG_LINE = Lazy(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DocumentKind
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.foreign.answer import Found, command, pick
-from gpudoctor.sources.lazy import Lazy
 
 KIND = DocumentKind.FILE
 

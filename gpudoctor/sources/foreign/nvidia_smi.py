@@ -5,40 +5,48 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DocumentKind
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import Status
 from gpudoctor.sources.foreign.answer import Found, command, pick
-from gpudoctor.sources.lazy import Lazy
 
 KIND = DocumentKind.COMMAND
 
-_XML = Lazy(r"<nvidia_smi_log\b")
-_Q = Lazy(r"^[ \t]*=+NVSMI LOG=+[ \t]*$|^Timestamp {10,}: .*\nDriver Version {5,}: [\d.]+", re.MULTILINE)
-_TABLE = Lazy(r"^[ \t]*\|[ \t]*NVIDIA-SMI[ \t]+[\d.]+", re.MULTILINE)
+_XML = Lazy(r"<nvidia_smi_log\b", needs=("<nvidia_smi_log",))
+_Q = Lazy(
+    r"^[ \t]*=+NVSMI LOG=+[ \t]*$|^Timestamp {10,}: .*\nDriver Version {5,}: [\d.]+",
+    re.MULTILINE,
+    needs=("NVSMI LOG", "Timestamp"),
+)
+_TABLE = Lazy(r"^[ \t]*\|[ \t]*NVIDIA-SMI[ \t]+[\d.]+", re.MULTILINE, needs=("NVIDIA-SMI",))
 _TABLE_LINE = Lazy(r"^[ \t]*[|+](?=[-=+| \dA-Z])(?:.*[|+])?[ \t]*$")
 # A row without its header, as people paste one: "|   0  Tesla K40m          On   | 0000:04:00.0     Off |"
 _TABLE_ROW = Lazy(
     r"^[ \t]*\|[ \t]+(?:\d+[ \t]+\S.*\b(?:On|Off|N/A)[ \t]*\|[ \t]*(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d"
     r"|(?:N/A|ERR!|\d+%)[ \t]+\S+[ \t]+\S+.*\bM(?:i)?B[ \t]*/)",
     re.MULTILINE,
+    needs=("|",),
 )
 _DATE = Lazy(r"^[ \t]*[A-Z][a-z]{2}[ ]+[A-Z][a-z]{2}[ ]+\d+[ ]+\d\d:\d\d:\d\d")
-_LIST = Lazy(r"^[ \t]*GPU \d+: .+\(UUID: (?:GPU|MIG)-", re.MULTILINE)
+_LIST = Lazy(r"^[ \t]*GPU \d+: .+\(UUID: (?:GPU|MIG)-", re.MULTILINE, needs=("(UUID: ",))
 _LIST_LINE = Lazy(r"^[ \t]*(?:GPU \d+: .+\(UUID: |MIG \S+[ \t]+Device[ \t]+\d+:)")
 _LINK = Lazy(r"^[ \t]*(?:Link \d+: (?:[\d.]+ GB/s|<inactive>)|GPU \d+: .+\(UUID: )")
 _LINK_COUNT = Lazy(
     r"^[ \t]*(?:Link \d+: [A-Z][\w \-]*(?:Errors|BER|events)(?: - \d+)?: [\d.eE+-]+|GPU \d+: .+\(UUID: )"
 )
 _LINK_COUNTED = Lazy(
-    r"^[ \t]*Link \d+: (?:(?:Replay|Recovery|CRC|Symbol|Effective) Errors|Effective BER): [\d.]", re.MULTILINE
+    r"^[ \t]*Link \d+: (?:(?:Replay|Recovery|CRC|Symbol|Effective) Errors|Effective BER): [\d.]",
+    re.MULTILINE,
+    needs=("Link ",),
 )
-_LINK_STATE = Lazy(r"^[ \t]*Link \d+: (?:[\d.]+ GB/s|<inactive>)", re.MULTILINE)
+_LINK_STATE = Lazy(r"^[ \t]*Link \d+: (?:[\d.]+ GB/s|<inactive>)", re.MULTILINE, needs=("Link ",))
 _TOPO = Lazy(
     r"^[ \t]*(?:GPU\d+[ \t]+)+(?:(?:NIC|mlx5_|GPU|nic)\S*[ \t]+)*.*\bCPU Affinity|^[ \t]*GPU0[ \t]+(?:X|NV\d|SYS|NODE|PHB|PXB|PIX)\b",
     re.MULTILINE,
+    needs=("CPU Affinity", "GPU0"),
 )
 # topo -p2p: what it was asked for (read, write, ...) is not in the output; reading is what people ask for
-_P2P = Lazy(r"^[ \t]*GPU0[ \t]+X[ \t]+(?:OK|C?NS|GNS|TNS|DR|U)\b", re.MULTILINE)
+_P2P = Lazy(r"^[ \t]*GPU0[ \t]+X[ \t]+(?:OK|C?NS|GNS|TNS|DR|U)\b", re.MULTILINE, needs=("GPU0",))
 _P2P_LINE = Lazy(r"^[ \t]*GPU\d+[ \t]+(?:X|OK|C?NS|GNS|TNS|DR|U|GPU\d+)\b")
 _TOPO_LINE = Lazy(
     r"^[ \t]*(?:(?:GPU|NIC|mlx5_)\S*[ \t]+(?:GPU|NIC|mlx5|X\b|NV\d|SYS|NODE|PHB|PXB|PIX|SOC)|Legend:|(?:X|SYS|NODE|PHB|PXB|PIX|NV#)[ \t]+=|NIC Legend|NIC\d+: )"

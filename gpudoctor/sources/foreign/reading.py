@@ -44,8 +44,8 @@ def read_content(
         reading.problem = "binary data"
         return reading
     head = content.decode(opened.head, encoding)
-    kind = next((kind for kind in RECOGNISERS if kind.recognise(head)), None)
     data, whole = opened.upto(WHOLE_BYTES)
+    kind = _kind(head, may_be_transcript=request is None and len(data) < TRANSCRIPT_BYTES)
     if not whole and kind is not None and kind.KIND not in _LOG_KINDS:
         data, whole = opened.upto(STRUCTURED_BYTES)
         if not whole:
@@ -57,6 +57,20 @@ def read_content(
     if opened.problem is not None:
         reading.problem = opened.problem
     return reading
+
+
+def _kind(head: str, *, may_be_transcript: bool) -> Recogniser | None:
+    """The kind of file. A terminal's transcript that is mostly `dmesg` is no log: its other commands' outputs count."""
+    transcript = may_be_transcript and _has_commands(head)
+    kinds = (kind for kind in RECOGNISERS if kind is not kernel_log or not transcript)
+    return next((kind for kind in kinds if kind.recognise(head)), None)
+
+
+def _has_commands(text: str) -> bool:
+    """Whether a line is a prompt with a command."""
+    from gpudoctor.sources.text.prompts import prompt
+
+    return any((found := prompt(line)) is not None and found.command for line in text.split("\n"))
 
 
 def _read_huge(

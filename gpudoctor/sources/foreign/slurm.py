@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gpudoctor.facts import DocumentKind
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.foreign.answer import Found, command
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.requests import SCONTROL_SHOW_NODE, SINFO
 
 KIND = DocumentKind.COMMAND
@@ -14,6 +14,7 @@ KIND = DocumentKind.COMMAND
 _SCONTROL = Lazy(
     r"^\s*NodeName=\S+ .*(?:CoresPerSocket|State|Arch)=|^\s*State=[A-Z]\w\S* .*ThreadsPerCore=|^\s*Gres=gpu\S*\s*$|^\s*CfgTRES=cpu=",
     re.MULTILINE,
+    needs=("NodeName=", "State=", "Gres=gpu", "CfgTRES="),
 )
 _STATE = (
     r"(?:alloc\w*|idle|mix\w*|down|drain\w*|drng|comp\w*|inval|maint|resv|reserved|plnd|planned|unk\w*)[*~#!%$@^\-]?"
@@ -21,10 +22,12 @@ _STATE = (
 _HEADING = Lazy(
     r"^(?=.*\bSTATE\b)(?=.*\b(?:NODELIST|HOSTNAMES)\b).*\b(?:PARTITION|GRES|AVAIL|CPUS|REASON)\b|^REASON\s+USER\s+TIMESTAMP\s+NODELIST",
     re.MULTILINE,
+    needs=("PARTITION", "GRES", "AVAIL", "CPUS", "REASON"),
 )
 _ROW = Lazy(
     rf"^\S+\s*\|\s*gpu:\S+.*\|\s*{_STATE}\s*(?:\||$)|^\S+\s+(?:up|down|drain|inact)\s+\S+\s+\d+\s+{_STATE}\s+\S+\s*$",
     re.MULTILINE,
+    needs=("alloc", "idle", "mix", "down", "dr", "comp", "inval", "maint", "res", "pl", "unk"),
 )
 
 

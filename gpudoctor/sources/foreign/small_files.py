@@ -6,9 +6,9 @@ import re
 from functools import cache
 
 from gpudoctor.facts import DocumentKind
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.foreign.answer import Found, Request, command, file, pick
-from gpudoctor.sources.lazy import Lazy
 
 KIND = DocumentKind.FILE
 
@@ -67,7 +67,11 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(known.NVIDIA_CTK_VERSION, r"^NVIDIA Container Toolkit CLI version \d", r"NVIDIA Container Toolkit CLI version|commit: "),
     _kind(known.DOCKER_VERSION, r"^Docker version \d+\.\d+", r"Docker version \d"),
 )  # fmt: skip
-_UNIT = Lazy(r"^\s*[●○×*↻] (\S+?)\.service(?: - |$)|^Unit (\S+?)\.service could not be found", re.MULTILINE)
+_UNIT = Lazy(
+    r"^\s*[●○×*↻] (\S+?)\.service(?: - |$)|^Unit (\S+?)\.service could not be found",
+    re.MULTILINE,
+    needs=(".service",),
+)
 _UNIT_LINE = Lazy(
     r"\s*[●○×*↻] \S+\.service|Unit \S+ could not be found|\s+(?:Loaded|Active|Drop-In|Docs|Main PID|Process|Tasks|Memory|CPU|CGroup|Status|TriggeredBy|Condition|Invocation):|\s+[├└]─|\s+Main PID"
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.foreign.answer import Request
-from gpudoctor.sources.lazy import Lazy
 
 # Members of sos_commands/, whose names are the command lines; plugin directories changed over the years.
 _COMMANDS: tuple[tuple[Lazy, tuple[str, ...]], ...] = tuple(

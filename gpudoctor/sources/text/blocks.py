@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.text.clean import Line
 from gpudoctor.sources.text.prompts import Prompt, prompt, python_more
 from gpudoctor.sources.text.shell import enters_container

@@ -11,21 +11,21 @@ from collections import Counter
 
 import msgspec
 
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.terminal import TERMINAL_CODES
 from gpudoctor.sources.text.prompts import prompt
 
 # What is left of a colour code when the escape character got lost on the way: "[01;31m", "[K".
-_ANSI_REST = Lazy(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m(?![a-z]))")
+_ANSI_REST = Lazy(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m(?![a-z]))", needs=("[",))
 _CONTROL = Lazy(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\u200b-\u200f\u2060\ufeff\u202a-\u202e]")
-_BACKSPACE = Lazy(r"[^\x08\n]\x08")
+_BACKSPACE = Lazy(r"[^\x08\n]\x08", needs=("\x08",))
 _SAME = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u3000": " ", "\u2009": " ", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2028": "\n"})  # fmt: skip
 _FENCE = Lazy(r"^[ \t]*(?:```+|~~~+)[\w+. -]*$")
-_DETAILS = Lazy(r"^[ \t]*</?(?:details|summary|pre|code|p|br|div)\b[^>]*>[ \t]*$", re.IGNORECASE)
-_QUOTE = Lazy(r"^[ \t]{0,3}>[ ]?(?![>])")
+_DETAILS = Lazy(r"^[ \t]*</?(?:details|summary|pre|code|p|br|div)\b[^>]*>[ \t]*$", re.IGNORECASE, needs=("<",))
+_QUOTE = Lazy(r"^[ \t]{0,3}>[ ]?(?![>])", needs=(">",))
 _ENTITIES = (("&gt;", ">"), ("&lt;", "<"), ("&quot;", '"'), ("&#39;", "'"), ("&nbsp;", " "), ("&amp;", "&"))
 # Frames and columns: such a line is whole whatever its length.
-_ENTITY = Lazy(r"&(?:gt|lt|quot|amp|nbsp|#39);")
+_ENTITY = Lazy(r"&(?:gt|lt|quot|amp|nbsp|#39);", needs=("&",))
 _INLINE_TAGS = Lazy(r"</?(?:pre|code|kbd)\b[^>\n]*>", re.IGNORECASE)
 _NUMBERED = Lazy(r"^\s*(\d+)(?:[:|.]? {1,2}|\t|$)")
 _TABLE_EDGE = Lazy(r"[|+]\s*$|^\s*[|+]|\S\s{3,}\S+\s{2,}\S")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, Status
 from gpudoctor.sources.foreign import lspci
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.stored import Answers
 
 _Numbered = list[tuple[int, str]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, Status
 from gpudoctor.sources.foreign import kernel_log, nvidia_smi, small_files
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.stored import Answers
 from gpudoctor.sources.text import places, values
 from gpudoctor.sources.text.blocks import Block
@@ -17,7 +17,8 @@ from gpudoctor.sources.text.shell import Invocation, inner, parse
 
 _NOT_FOUND = Lazy(
     r"(?:^|[:\s])(?P<program>[\w.+/-]+): (?:command )?not found\b|^[Cc]ommand '(?P<ubuntu>[\w.+-]+)' not found|^zsh: command not found: (?P<zsh>\S+)"
-    r"|bash: (?P<bash>[\w./+-]+): No such file or directory|'(?P<windows>[\w.-]+)' is not recognized|program '(?P<old>[\w.+-]+)' is currently not installed"
+    r"|bash: (?P<bash>[\w./+-]+): No such file or directory|'(?P<windows>[\w.-]+)' is not recognized|program '(?P<old>[\w.+-]+)' is currently not installed",
+    needs=("not found", "No such file", "not recognized", "not installed"),
 )
 _FAILED = Lazy(
     r"^(?:[\w.+-]+: )?(?:error|fatal|ERROR|FATAL|Error|E)[:!]\s|^(?:docker: |ERROR: )?Error response from daemon|^(?:\S+: ){1,3}(?:Operation not permitted|[Pp]ermission denied)"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import posixpath
 import re
 
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, StatAnswer, Status
 from gpudoctor.sources.foreign.listing import LONG_LINE, stat_of_line
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.stored import Answers, normal
 from gpudoctor.sources.text.clean import Line
 from gpudoctor.sources.text.shell import Grep, Invocation, parse_grep
 
 _LOGS = Lazy(r"/var/log/(?:syslog|kern\.log|messages|kernel\.log)(?:\.\d+)?$")
-_GONE = Lazy(r"^(?:ls|cat|stat|head|tail|grep|file|less|find|readlink): (?:cannot (?:access|open|stat|statx)(?: file)? )?['\"`‘]?(?P<path>/[^'\"’:]+)['\"’]?(?: for reading)?: (?P<why>No such file|Permission denied|Not a directory|Is a directory)")  # fmt: skip
+_GONE = Lazy(r"^(?:ls|cat|stat|head|tail|grep|file|less|find|readlink): (?:cannot (?:access|open|stat|statx)(?: file)? )?['\"`‘]?(?P<path>/[^'\"’:]+)['\"’]?(?: for reading)?: (?P<why>No such file|Permission denied|Not a directory|Is a directory)", needs=("No such file", "Permission denied", " a directory"))  # fmt: skip
 
 
 def add(answers: Answers, invocation: Invocation, lines: list[Line]) -> bool:

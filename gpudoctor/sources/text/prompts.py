@@ -6,35 +6,38 @@ import re
 
 import msgspec
 
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.text.programs import ALSO_WORDS, PROGRAMS, SUBCOMMANDS
 
 _WORD = r"(?P<command>\S.*)"
 _ENVIRONMENTS = r"(?:\([\w.@/-]+\)\s*)*"
 _CLOCK = r"(?:\[?\d\d:\d\d(?::\d\d)?\]?\s+)?"
-_CERTAIN = tuple(
-    re.compile(pattern)
-    for pattern in (
+_CERTAIN = (
+    Lazy(
         rf"^{_CLOCK}{_ENVIRONMENTS}(?P<user>[\w.-]+)@(?P<host>[\w.-]+)[: ][^#$%>❯|=]{{0,100}}?\s?[#$%❯](?:\s+|(?=[a-z])){_WORD}$",
+        needs=("@",),
+    ),
+    Lazy(
         rf"^{_CLOCK}{_ENVIRONMENTS}(?P<user>[\w.-]+)@(?P<host>[\w.-]+)[: ][~/][^#$%>❯|=]{{0,100}}>\s*{_WORD}$",
-        rf"^{_ENVIRONMENTS}\[(?P<user>[\w.-]+)@(?P<host>[\w.-]+)[^\]]{{0,100}}\]\s?[#$%]\s*{_WORD}$",
-        rf"^{_ENVIRONMENTS}(?:sh|bash|ash|zsh|dash)-[\d.]+[#$]\s*{_WORD}$",
-        rf"^{_ENVIRONMENTS}(?P<host>[A-Za-z][\w.-]*):[~/][\w./~-]*\s?[#$]\s+{_WORD}$",
-        rf"^PS [A-Za-z]:\\[^>]*>\s*{_WORD}$",
-        rf"^[A-Za-z]:\\[^>|]*>\s*{_WORD}$",
-        rf"^{_CLOCK}{_ENVIRONMENTS}[$❯]\s+{_WORD}$",
-        rf"^{_CLOCK}{_ENVIRONMENTS}(?:~|/[\w./-]*)\s?[#$]\s+{_WORD}$",
-    )
+        needs=("@",),
+    ),
+    Lazy(rf"^{_ENVIRONMENTS}\[(?P<user>[\w.-]+)@(?P<host>[\w.-]+)[^\]]{{0,100}}\]\s?[#$%]\s*{_WORD}$", needs=("@",)),
+    Lazy(rf"^{_ENVIRONMENTS}(?:sh|bash|ash|zsh|dash)-[\d.]+[#$]\s*{_WORD}$", needs=("sh",)),
+    Lazy(rf"^{_ENVIRONMENTS}(?P<host>[A-Za-z][\w.-]*):[~/][\w./~-]*\s?[#$]\s+{_WORD}$", needs=(":",)),
+    Lazy(rf"^PS [A-Za-z]:\\[^>]*>\s*{_WORD}$", needs=("PS ",)),
+    Lazy(rf"^[A-Za-z]:\\[^>|]*>\s*{_WORD}$", needs=(":\\",)),
+    Lazy(rf"^{_CLOCK}{_ENVIRONMENTS}[$❯]\s+{_WORD}$", needs=("$", "❯")),
+    Lazy(rf"^{_CLOCK}{_ENVIRONMENTS}(?:~|/[\w./-]*)\s?[#$]\s+{_WORD}$", needs=("~", "/")),
 )
-_LIKELY = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"^{_ENVIRONMENTS}[#%>]\s*{_WORD}$",
-        rf"^\++\s+{_WORD}$",
-        rf"^{_ENVIRONMENTS}➜\s+\S+(?:\s+git:\(\S+\))?(?:\s+✗)?\s+{_WORD}$",
-        rf"^{_ENVIRONMENTS}(?:λ|»|\S{{1,30}}[$❯])\s*{_WORD}$",
+_LIKELY = (
+    Lazy(rf"^{_ENVIRONMENTS}[#%>]\s*{_WORD}$", needs=("#", "%", ">")),
+    Lazy(rf"^\++\s+{_WORD}$", needs=("+",)),
+    Lazy(rf"^{_ENVIRONMENTS}➜\s+\S+(?:\s+git:\(\S+\))?(?:\s+✗)?\s+{_WORD}$", needs=("➜",)),
+    Lazy(rf"^{_ENVIRONMENTS}(?:λ|»|\S{{1,30}}[$❯])\s*{_WORD}$", needs=("λ", "»", "$", "❯")),
+    Lazy(
         rf"^(?:[-*] |\d+[.)] |#+ )?(?:[Oo]utput (?:of|from) |[Rr]unning |[Rr]esult of |[Cc]ommand: )?[`*]{{1,3}}{_WORD}$",
-    )
+        needs=("`", "*"),
+    ),
 )
 _EMPTY = Lazy(
     rf"^{_CLOCK}{_ENVIRONMENTS}(?:[\w.-]+@[\w.-]+[: ][^#$%>❯|=]{{0,100}}?[#$%❯]|\[[\w.-]+@[\w.-]+[^\]]{{0,100}}\]\s?[#$%]|[$❯]|(?:sh|bash)-[\d.]+[#$])\s*$"

@@ -7,7 +7,7 @@ import shlex
 
 import msgspec
 
-from gpudoctor.sources.lazy import Lazy
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources.text.programs import PROGRAMS
 
 _ASSIGNMENT = Lazy(r"[A-Za-z_]\w*=.*", re.DOTALL)

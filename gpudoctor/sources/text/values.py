@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from gpudoctor.lazy import Lazy
 from gpudoctor.sources import requests as known
 from gpudoctor.sources.answers import CommandAnswer, Status
 from gpudoctor.sources.environment import is_gpu_related
 from gpudoctor.sources.foreign import kernel_log
-from gpudoctor.sources.lazy import Lazy
 from gpudoctor.sources.stored import Answers
 from gpudoctor.sources.text.blocks import Block
 from gpudoctor.sources.text.clean import Line
