@@ -23,10 +23,10 @@ _DIAG = Lazy(
         "Integration",
         "Hardware",
         "Stress",
-        "| Pass",
-        "| Fail",
-        "| Warn",
-        "| Skip",
+        "Pass",
+        "Fail",
+        "Warn",
+        "Skip",
     ),
 )
 _DISCOVERY = Lazy(r"^\s*\d+ GPUs? found\.\s*$", re.MULTILINE, needs=("found.",))
