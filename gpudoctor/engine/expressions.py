@@ -50,7 +50,9 @@ def _without_none(annotation: Any) -> Any:
 @functools.cache
 def fields(struct: type[Fact]) -> dict[str, Any]:
     """Field name -> type without None, of one fact type."""
-    hints = typing.get_type_hints(struct)
+    hints: dict[str, Any] = {}
+    for kind in reversed(struct.__mro__):
+        hints |= vars(kind).get("__annotations__", {})  # facts' annotations are types: nothing in them is put off
     return {name: _without_none(hints[name]) for name in struct.__struct_fields__ if name != "evidence"}
 
 

@@ -7,14 +7,14 @@ a thousand patterns then cost a thousand fast searches, and no pattern is compil
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 import re2
 
 from gpudoctor.engine.model import Message, Rule
-from gpudoctor.engine.needles import Needle, present
+from gpudoctor.engine.needles import Needles
 from gpudoctor.engine.required import Required, end_of
 from gpudoctor.facts import Document, Evidence
 
@@ -50,11 +50,12 @@ def rule_messages(rule: Rule) -> list[Message]:
 class Texts:
     """The documents of one diagnosis, made ready for searching for some words. Results are remembered by pattern."""
 
-    def __init__(self, documents: Sequence[Document], words: Iterable[str]) -> None:
-        needles = [Needle.of(word) for word in words]
-        self._documents = [_Searchable(d, needles) for d in documents if d.text.strip()]
+    def __init__(self, documents: Sequence[Document], words: Collection[str]) -> None:
+        filled = [document for document in documents if document.text.strip()]
+        wholes = _searchable([document for document in filled if not document.part], words)
+        self.words = {word for document in wholes for word in document.words}  # those that some document has
+        self._documents = wholes + _searchable([document for document in filled if document.part], self.words)
         self.any = bool(self._documents)
-        self.words = {word for document in self._documents for word in document.words}  # those that some document has
         self._found: dict[tuple[str, tuple[str, ...]], list[MessageMatch]] = {}
 
     def find(self, message: Message, wanted: list[str] | None, further: Required) -> list[MessageMatch]:
@@ -69,22 +70,28 @@ class Texts:
             self._found[key] = [
                 match
                 for document in self._documents
-                if not message.within or document.kind in message.within
+                if (document.kind in message.within if message.within else not document.part)
                 for match in document.find(message.pattern, wanted, further)
             ]
         return self._found[key]
 
 
+def _searchable(documents: list[Document], words: Collection[str]) -> list[_Searchable]:
+    needles = Needles(words if documents else ())
+    return [_Searchable(document, needles) for document in documents]
+
+
 class _Searchable:
-    def __init__(self, document: Document, needles: Sequence[Needle]) -> None:
+    def __init__(self, document: Document, needles: Needles) -> None:
         self.name = document.name
+        self.part = document.part
         self.kind = document.kind.value
         self._line_number = document.line_number
         self._bytes = document.text.encode("utf-8", "replace")
         self._lower = self._bytes.lower()  # ASCII only, so positions stay the same
         self._starts: list[int] | None = None
         self._by_word: dict[str, list[int]] = {}
-        self.words = present(needles, self._lower)
+        self.words = needles.in_text(self._lower)
 
     def find(self, pattern: str, wanted: list[str] | None, further: Required) -> list[MessageMatch]:
         lines: Sequence[int] = self._lines_with(wanted) if wanted else range(len(self._line_starts()))

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import sys
+from collections.abc import Collection
 
 _SHORT_BYTES = 1 << 20  # in a longer text nearly all fours occur, and asking for them first gains nothing
 _THREE_LETTERS = 0xFFFFFF
 
 
-class Needle(NamedTuple):
-    """A word of at least three letters, with its first and last four as numbers."""
+class Needles:
+    """Words of at least three letters, made ready for searching."""
 
-    word: str
-    letters: bytes
-    first: int
-    last: int
+    def __init__(self, words: Collection[str]) -> None:
+        self._words = list(words)
+        self._letters = [word.encode() for word in self._words]
+        self._firsts = [int.from_bytes(letters[:4], "little") for letters in self._letters]
+        self._lasts = [int.from_bytes(letters[-4:], "little") for letters in self._letters]
 
-    @classmethod
-    def of(cls, word: str) -> Needle:
-        letters = word.encode()
-        return cls(word, letters, int.from_bytes(letters[:4], "little"), int.from_bytes(letters[-4:], "little"))
-
-
-def present(needles: Iterable[Needle], text: bytes) -> set[str]:
-    """The words that occur in the text."""
-    if len(text) > _SHORT_BYTES:
-        return {one.word for one in needles if one.letters in text}
-    seen = _fours(text)
-    seen |= {four & _THREE_LETTERS for four in seen}  # for words of three letters
-    return {word for word, letters, first, last in needles if first in seen and last in seen and letters in text}
+    def in_text(self, text: bytes) -> set[str]:
+        """Those that occur in the text."""
+        if len(text) > _SHORT_BYTES or sys.byteorder == "big":
+            return {word for word, letters in zip(self._words, self._letters, strict=True) if letters in text}
+        seen = _fours(text)
+        seen |= {four & _THREE_LETTERS for four in seen}  # for words of three letters
+        ready = zip(self._words, self._letters, self._firsts, self._lasts, strict=True)
+        return {word for word, letters, first, last in ready if first in seen and last in seen and letters in text}
 
 
 def _fours(text: bytes) -> set[int]:

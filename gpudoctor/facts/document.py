@@ -16,12 +16,16 @@ class DocumentKind(StrEnum):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A text in which rules look for messages. `line_numbers` gives each line's number in the original when lines were left out."""
+    """A text in which rules look for messages. `line_numbers` gives each line's number in the original when lines were left out.
+
+    `part`: its lines are another document's as well, and only messages that name its kind are looked for in it.
+    """
 
     name: str
     kind: DocumentKind
     text: str
     line_numbers: list[int] | None = None
+    part: bool = False
 
     def line_number(self, index: int) -> int:
         """The 1-based number, in the original, of the line with this 0-based index."""

@@ -95,8 +95,8 @@ def _kernel_lines(answers: Answers, block: Block) -> None:
 
 def _is_kernel_line(text: str) -> bool:
     return bool(
-        kernel_log.BARE_LINE.match(text)
-        or kernel_log.DMESG_LINE.match(text)
+        kernel_log.DMESG_LINE.match(text)
+        or kernel_log.BARE_LINE.match(text)
         or kernel_log.KERNEL_IN_SYSLOG.match(text)
     )
 
@@ -116,5 +116,5 @@ def _kernel_log_document(answers: Answers) -> Document | None:
     for argv in (known.DMESG, known.JOURNAL_KERNEL, known.SYSLOG):
         answer = answers.commands.get(argv)
         if answer is not None and answer.stdout:
-            return Document(answer.request, DocumentKind.KERNEL_LOG, answer.stdout, answer.line_numbers)
+            return Document(answer.request, DocumentKind.KERNEL_LOG, answer.stdout, answer.line_numbers, part=True)
     return None

@@ -1,0 +1,38 @@
+"""Which words are in a text: the quick way must say what a plain search says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudoctor.engine import needles
+from gpudoctor.engine.needles import Needles
+
+WORDS = ["xid", "nvrm", "nvidia", "fallen off", "404", "cuda error", "é!x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("nvrm: xid 79, gpu has fallen off the bus", {"xid", "nvrm", "fallen off"}),
+        ("", set()),
+        ("xi", set()),
+        ("xid", {"xid"}),
+        ("...nvidi", set()),
+        ("fallen  off, all off", set()),
+        ("é!x", {"é!x"}),
+    ],
+)
+def test_words_of_a_text(text: str, expected: set[str]) -> None:
+    assert Needles(WORDS).in_text(text.encode()) == expected
+
+
+@given(
+    st.text(alphabet="abx \n", max_size=40), st.sets(st.text(alphabet="abx ", min_size=3, max_size=8), max_size=10)
+)
+def test_it_says_what_a_plain_search_says(text: str, words: set[str]) -> None:
+    assert Needles(words).in_text(text.encode()) == {word for word in words if word in text}
+
+
+def test_a_long_text_is_searched_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needles, "_SHORT_BYTES", 4)
+    assert Needles(WORDS).in_text(b"a cuda error") == {"cuda error"}
