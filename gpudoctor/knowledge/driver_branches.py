@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -22,7 +22,7 @@ class DriverBranch(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def branches() -> tuple[DriverBranch, ...]:
     """Every branch of the table, oldest first."""
-    data = resources.files("gpudoctor.knowledge").joinpath("driver_branches.json").read_bytes()
+    data = Path(__file__).with_name("driver_branches.json").read_bytes()
     return tuple(msgspec.json.decode(data, type=list[DriverBranch]))
 
 

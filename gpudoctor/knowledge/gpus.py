@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -128,7 +128,7 @@ _SUBSYSTEMS = {("10de:25b6", "10de:157e"): "a2", ("10de:25b6", "10de:14a9"): "a1
 @cache
 def models() -> tuple[GpuModel, ...]:
     """Every model of the table."""
-    data = resources.files("gpudoctor.knowledge").joinpath("gpus.json").read_bytes()
+    data = Path(__file__).with_name("gpus.json").read_bytes()
     return tuple(msgspec.json.decode(data, type=list[GpuModel]))
 
 

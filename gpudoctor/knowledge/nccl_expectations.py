@@ -7,7 +7,7 @@ factor, so that it can be held against the rate of one direction of a link (nccl
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -100,7 +100,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def _table() -> _Table:
-    data = resources.files("gpudoctor.knowledge").joinpath("nccl_expectations.json").read_bytes()
+    data = Path(__file__).with_name("nccl_expectations.json").read_bytes()
     return msgspec.json.decode(data, type=_Table)
 
 
