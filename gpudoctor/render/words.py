@@ -108,7 +108,7 @@ def _todo(run: ProbeRun, live: bool) -> str:
         return "a fault of gpudoctor: please report it"
     if live and run.state is ProbeState.DENIED and "root" not in _why(run, live):
         return "run it as root"
-    if not live and run.state is ProbeState.NO_EVIDENCE and run.name in _TO_BRING:
+    if not live and run.state is ProbeState.NO_EVIDENCE and not run.problems and run.name in _TO_BRING:
         return f"add {_TO_BRING[run.name]}"
     if live and run.state is ProbeState.TIMED_OUT:
         return "--deadline SECONDS waits longer"

@@ -537,3 +537,34 @@ def test_a_bracket_before_a_word_is_no_colour_code() -> None:
     text = "pci 0000:0a:00.0: BAR 1: no space for [mem size 0x1000000000 64bit pref]\n[01;31mred [m and plain"
     assert "[mem size" in open_text(text).documents()[0].text
     assert "red  and plain" in open_text(text).documents()[0].text
+
+
+TWO_NODES = """\
+root@gpu-01:~# uname -r
+5.15.0-91-generic
+root@gpu-01:~# nvidia-smi -L
+GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-5bd1a5c1-0000-0000-0000-000000000000)
+root@gpu-02.example.org:~# uname -r
+{kernel}
+root@gpu-02.example.org:~# nvidia-smi
+{said}
+"""
+FAILED = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+
+
+@pytest.mark.parametrize(
+    ("said", "kernel"),
+    [(FAILED, KERNEL), ("| NVIDIA-SMI 550.90.07  Driver Version: 550.90.07 |", "5.15.0-91-generic")],
+)
+def test_facts_are_those_of_one_node(said: str, kernel: str) -> None:
+    """Of the node where something failed, else of the first of those with most commands; every node's words are searched."""
+    source = open_text(TWO_NODES.format(said=said, kernel=KERNEL))
+    assert source.run(*known.UNAME_R).stdout.strip() == kernel
+    assert said in source.documents()[0].text
+    listed = source.run("nvidia-smi", "-L").status
+    assert (listed is Status.OK) is (said != FAILED)
+
+
+def test_a_pod_beside_its_node_is_no_second_node() -> None:
+    text = "root@gpu-01:~# uname -r\n6.8.0-49-generic\nroot@train-worker-0:/# nvidia-smi\nbash: nvidia-smi: command not found\n"
+    assert open_text(text).run(*known.UNAME_R).stdout.strip() == KERNEL

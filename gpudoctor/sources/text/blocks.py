@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from gpudoctor.lazy import Lazy
@@ -9,6 +11,8 @@ from gpudoctor.sources.text.clean import Line
 from gpudoctor.sources.text.prompts import Prompt, prompt, python_more
 from gpudoctor.sources.text.shell import enters_container
 
+_NUMBER = Lazy(r"\d+")
+_FAILING = Lazy(r"(?i)\bfail|\berror|couldn.t|could not|not found|no devices|no such|unknown symbol|ERR!|FAULT")
 _HEADING = Lazy(r"#{2,6} \S|\*\*[^*]+\*\*:?\s*$")
 
 
@@ -19,6 +23,7 @@ class Block(msgspec.Struct, kw_only=True):
     line: Line | None = None  # the prompt's line
     python: bool = False
     container: bool = False  # the prompt is inside a container
+    host: str | None = None  # of the prompt
     output: list[Line] = []
 
     @property
@@ -67,7 +72,22 @@ def blocks(lines: list[Line]) -> list[Block]:
         for block in prompted:
             block.container = False
     _enter_containers(prompted)
-    return result
+    return _of_one_node(result)
+
+
+def _of_one_node(found: list[Block]) -> list[Block]:
+    """Without commands and outputs of a cluster's other nodes (gpu-01, gpu-02): two machines' facts make one that does not exist.
+
+    The paste is of the node where something failed, else of the one with most commands.
+    """
+    named = [block for block in found if block.host and not block.container]
+    nodes = list(dict.fromkeys(block.host for block in named))
+    if len(nodes) < 2 or len({_NUMBER.sub("", node or "") for node in nodes}) > 1:
+        return found
+    failing = [block.host for block in named if _FAILING.search(block.text)]
+    count = Counter(failing or [block.host for block in named])
+    (chosen, _), *_ = count.most_common(1)
+    return [block for block in found if block.host in (None, chosen)]
 
 
 def _parts(block: Block) -> list[Block]:
@@ -77,7 +97,7 @@ def _parts(block: Block) -> list[Block]:
     for line in block.output:
         blank = not line.text.strip()
         if blank_before and begun and (blank or _HEADING.match(line.text)):
-            parts.append(Block(container=block.container))
+            parts.append(Block(container=block.container, host=block.host))
             begun = False
         parts[-1].output.append(line)
         blank_before = blank
@@ -115,7 +135,8 @@ def _failed(block: Block) -> bool:
 
 
 def _started(seen: Prompt, line: Line) -> Block:
-    return Block(command=seen.command, line=line, python=seen.python, container=seen.container)
+    host = (seen.host or "").split(".")[0] or None
+    return Block(command=seen.command, line=line, python=seen.python, container=seen.container, host=host)
 
 
 def _continuation(text: str) -> str | None:
