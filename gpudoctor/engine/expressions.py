@@ -238,6 +238,7 @@ class Evaluator:
             self._values["kernel.xid_counts"] = counts
         self._all: dict[str | None, Any] = {}
         self._of_items: dict[Any, Any] = {}
+        self._listed: dict[int, Any] = {}  # items of the facts' lists, by identity: they live as long as the facts
 
     def known(self, path: Path) -> bool:
         """Whether this fact (or the group that it names) is known."""
@@ -263,7 +264,10 @@ class Evaluator:
 
     def holds_for(self, one: Fact, compiled: Compiled, each: str | None, item: Fact | None) -> bool:
         """Whether a condition on one item of a list (`item_conditions`) holds for `one`."""
-        own = self._own(compiled, each, item, None) | {ITEM: _known(plain(one))}
+        values = self._listed.get(id(one))
+        if values is None:
+            values = self._listed[id(one)] = _known(plain(one))
+        own = self._own(compiled, each, item, None) | {ITEM: values}
         return self._with(compiled, each, own) is True
 
     def _with(self, compiled: Compiled, each: str | None, own: dict[Path, Any]) -> Any:
