@@ -37,7 +37,7 @@ def rank(fired: Fired, machine: Machine, outcomes: dict[str, Outcome], rules: Ru
             linked.append(one)
     weighed = sorted(own, key=_order) + linked
     weighed.sort(key=lambda w: w.cause.standing == Standing.RULED_OUT)
-    return _with_likely(weighed)
+    return _decided(_with_likely(weighed))
 
 
 def _order(weighed: Weighed) -> tuple[bool, int]:
@@ -54,6 +54,18 @@ def _with_likely(weighed: list[Weighed]) -> list[Weighed]:
     if first.decided or not rivals or (first.cause.score > 0 and ahead):
         first.cause = msgspec.structs.replace(first.cause, standing=Standing.LIKELY)
     return weighed
+
+
+def _decided(weighed: list[Weighed]) -> list[Weighed]:
+    """Where evidence decides for a cause, others for which nothing speaks are out: their steps would only mislead."""
+    first = next(iter(weighed), None)
+    if first is None or not first.decided:
+        return weighed
+    for other in weighed[1:]:
+        cause = other.cause
+        if cause.rule is None and cause.standing == Standing.POSSIBLE and not cause.held:
+            other.cause = msgspec.structs.replace(cause, standing=Standing.RULED_OUT)
+    return sorted(weighed, key=lambda w: w.cause.standing == Standing.RULED_OUT)
 
 
 def _weigh(cause: Cause, fired: Fired, machine: Machine) -> Weighed:

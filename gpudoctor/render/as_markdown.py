@@ -88,7 +88,7 @@ def _finding(group: Group, shown: set[str]) -> list[str]:
             shown.update([decides] if decides else [])
             tell = f"; {code(decides)} would tell" if decides else ""
             lines.append(f"- {cause.standing}: {escape(cause.title)}{tell}")
-    out = ruled_out(finding)
+    out = [cause for cause in ruled_out(finding) if cause.against]
     if out:
         lines += ["", "Ruled out: " + "; ".join(escape(cause.title) for cause in out) + "."]
     below = list(dict.fromkeys(headline(item) for item in consequences(finding)))

@@ -170,11 +170,12 @@ def _ruled_out(finding: Finding, width: int, verbose: bool) -> list[str]:
     if not causes:
         return []
     if not verbose:
-        return wrap("; ".join(cause.title for cause in causes), width, "  ruled out: ", "    ")
+        titles = "; ".join(cause.title for cause in causes if cause.against)
+        return wrap(titles, width, "  ruled out: ", "    ") if titles else []
     lines: list[str] = []
     for cause in causes:
-        why = "; ".join(clue.because for clue in cause.against)
-        lines += wrap(f"{cause.title} ({why})" if why else cause.title, width, "  ruled out: ", "    ")
+        why = "; ".join(clue.because for clue in cause.against) or "the evidence decides for another"
+        lines += wrap(f"{cause.title} ({why})", width, "  ruled out: ", "    ")
     return lines
 
 

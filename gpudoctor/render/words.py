@@ -172,6 +172,7 @@ def standing_causes(finding: Finding) -> list[RankedCause]:
 
 
 def ruled_out(finding: Finding) -> list[RankedCause]:
+    """The causes that evidence speaks against, and (`against` empty) those that evidence for another leaves no room for."""
     return [cause for cause in finding.causes if cause.standing is Standing.RULED_OUT and cause.title]
 
 

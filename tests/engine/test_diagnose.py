@@ -81,6 +81,22 @@ def test_a_decisive_clue_against_rules_a_cause_out(rules: RuleSet) -> None:
     ]
 
 
+def test_a_decisive_clue_for_a_cause_leaves_no_room_for_those_that_nothing_speaks_for(tmp_path: Path) -> None:
+    """But what evidence also speaks for stays possible."""
+    decisive = RULE.replace('{message: "modprobe: FATAL", weight: weak,', '{message: "modprobe: FATAL", weight: decisive,')
+    (tmp_path / "driver").mkdir()
+    (tmp_path / "driver" / "not-running.yaml").write_text(decisive)
+    (one,), _ = check_files([(tmp_path, tmp_path / "driver" / "not-running.yaml")])
+    rules = RuleSet({one.id: one})
+    text = paste(PASTE + "\nmodprobe: FATAL: Module nvidia not found\n")
+    (finding,) = diagnose(rules, Facts(), text).findings
+    standings = [(cause.id, cause.standing) for cause in finding.causes]
+    assert standings == [("not-loaded", Standing.LIKELY), ("not-built", Standing.RULED_OUT)]
+    (finding,) = diagnose(rules, no_driver(dkms=built_for("6.8.0-49-generic")), text).findings
+    standings = [(cause.id, cause.standing) for cause in finding.causes]
+    assert standings == [("not-loaded", Standing.LIKELY), ("not-built", Standing.POSSIBLE)]
+
+
 def test_a_message_alone_leaves_causes_possible_and_names_the_deciding_command(rules: RuleSet) -> None:
     result = diagnose(rules, Facts(), paste(PASTE))
     (finding,) = result.findings
