@@ -52,6 +52,9 @@ class ProbeState(StrEnum):
     SKIPPED = "skipped"
 
 
+MESSAGES = "messages"  # the name under which error lines that no rule knows stand among the probes
+
+
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to do, filled in for this machine. `run` is one line of shell or None."""
 

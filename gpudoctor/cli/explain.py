@@ -60,7 +60,7 @@ def explain(
         write(page, output)
         raise typer.Exit(0)
     source = _source(texts or [], paths or [], ruleset)
-    report_on(source, ruleset, Request(deadline_seconds=deadline), wanted)
+    report_on(source, ruleset, Request(deadline_seconds=deadline, explaining=True), wanted)
 
 
 def _rule_page(texts: list[str] | None, ruleset: RuleSet, reporting: Reporting) -> str | None:

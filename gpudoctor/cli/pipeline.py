@@ -13,8 +13,8 @@ import msgspec
 from gpudoctor import __version__
 from gpudoctor.cli import exit_codes
 from gpudoctor.errors import GpudoctorError
-from gpudoctor.facts import Expectation, Facts
-from gpudoctor.report import ProbeRun, Report, Severity, Tool
+from gpudoctor.facts import Document, Expectation, Facts
+from gpudoctor.report import MESSAGES, ProbeRun, ProbeState, Report, Severity, Tool
 
 if TYPE_CHECKING:
     from gpudoctor.cli.active import Active, Tested
@@ -35,6 +35,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     expectation: Expectation | None = None
     deadline_seconds: float = 30.0
     active: Active | None = None  # tests that put load on the GPUs
+    explaining: bool = False  # a text is asked about: error lines in it that no rule knows are told
 
 
 def open_evidence(paths: Sequence[Path], rules: RuleSet) -> ActiveSource:
@@ -132,7 +133,10 @@ def examine_actively(source: ActiveSource, rules: RuleSet, request: Request) -> 
     from gpudoctor.engine.verdict import verdict
 
     facts, runs, done = gather_actively(source, request)
-    diagnosis = diagnose(rules, facts, source.documents())
+    documents = source.documents()
+    diagnosis = diagnose(rules, facts, documents)
+    if request.explaining and not diagnosis.findings:
+        runs = [*_unknown_messages(documents), *runs]
     report = Report(
         tool=Tool(version=__version__, rules=len(rules.loaded)),
         generated=datetime.fromtimestamp(source.now(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -145,6 +149,17 @@ def examine_actively(source: ActiveSource, rules: RuleSet, request: Request) -> 
         bench=facts.bench,
     )
     return Examined(report, done)
+
+
+def _unknown_messages(documents: Sequence[Document]) -> list[ProbeRun]:
+    """What was asked about and not understood counts as not checked."""
+    from gpudoctor.engine.unexplained import unexplained
+
+    lines = unexplained(documents)
+    if not lines:
+        return []
+    problems = [f'no rule knows "{line.text}" [{line.source}:{line.line}]' for line in lines]
+    return [ProbeRun(name=MESSAGES, state=ProbeState.NO_EVIDENCE, problems=problems, essential=True)]
 
 
 def exit_code(report: Report, fail_on: Severity, allow_unknown: bool) -> int:

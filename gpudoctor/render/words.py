@@ -9,6 +9,7 @@ import msgspec
 
 from gpudoctor.facts import Evidence
 from gpudoctor.report import (
+    MESSAGES,
     SEVERITIES,
     Effect,
     Finding,
@@ -110,6 +111,8 @@ def _todo(run: ProbeRun, live: bool) -> str:
         return "run it as root"
     if not live and run.state is ProbeState.NO_EVIDENCE and not run.problems and run.name in _TO_BRING:
         return f"add {_TO_BRING[run.name]}"
+    if run.name == MESSAGES:
+        return "`gpudoctor check` on that machine looks at the rest"
     if live and run.state is ProbeState.TIMED_OUT:
         return "--deadline SECONDS waits longer"
     return ""

@@ -87,3 +87,47 @@ def test_hostile_text_does_not_reach_the_terminal(gpudoctor: Gpudoctor) -> None:
     assert run.returncode == 1
     assert "\x1b" not in run.stdout
     assert "\u202e" not in run.stdout
+
+
+HEALTHY_SMI = """\
+$ nvidia-smi --query-gpu=index,name,ecc.errors.uncorrected.volatile.total,temperature.gpu --format=csv
+index, name, ecc.errors.uncorrected.volatile.total, temperature.gpu
+0, NVIDIA L4, 0, 40
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: the flux of tensor 7 is negative",
+        "ncclx: fatal: the moon is in the wrong quarter",
+        "frobnicator[77]: error: could not align the widgets",
+    ],
+)
+def test_an_error_that_no_rule_knows_is_said_and_is_no_pass(gpudoctor: Gpudoctor, line: str) -> None:
+    run = gpudoctor("explain", "-", input=f"{HEALTHY_SMI}$ python train.py\nstep 1 loss 2.3\n{line}\n")
+    assert run.returncode == 3, run.stdout
+    assert run.stdout.startswith("UNKNOWN")
+    assert f'no rule knows "{line}"' in " ".join(run.stdout.split())
+    assert gpudoctor("explain", "-", "--allow-unknown", input=line).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0 errors, 0 warnings",
+        "rx_errors: 0",
+        "epoch 3: loss 0.2, error_rate 0.01",
+        "# this cannot fail",
+        "    Volatile Uncorr. ECC | 0",
+    ],
+)
+def test_ordinary_words_are_no_unknown_errors(gpudoctor: Gpudoctor, line: str) -> None:
+    run = gpudoctor("explain", "-", input=f"{HEALTHY_SMI}$ python train.py\n{line}\n")
+    assert "no rule knows" not in run.stdout
+
+
+def test_errors_beside_a_known_one_are_not_listed(gpudoctor: Gpudoctor) -> None:
+    run = gpudoctor("explain", f"{SMI}\nRuntimeError: the flux of tensor 7 is negative")
+    assert run.returncode == 1
+    assert "no rule knows" not in run.stdout
