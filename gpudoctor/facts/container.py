@@ -58,5 +58,8 @@ class Runtime(Fact, frozen=True, kw_only=True):
     cdi_devices: list[str] | None = None
     cdi_spec_version_stale: bool | None = None  # a spec names driver files that do not exist any more
     cdi_stale_paths: list[str] | None = None
+    cdi_wrong_numbers: list[str] | None = (
+        None  # "/dev/nvidia-uvm 510, not 509": a spec's major against the host's node
+    )
     toolkit_no_cgroups: bool | None = None
     toolkit_mode: str | None = None  # auto, legacy, cdi, csv

@@ -194,6 +194,41 @@ def test_a_specification_of_an_older_driver():
     assert facts.cdi_spec_version_stale is False
 
 
+SPEC_WITH_NUMBERS = """\
+cdiVersion: 0.7.0
+kind: nvidia.com/gpu
+containerEdits:
+  deviceNodes:
+  - fileMode: 438
+    major: 510
+    path: /dev/nvidia-uvm
+  - path: /dev/nvidiactl
+    major: 195
+  - path: /dev/dri/card0
+    hostPath: /dev/dri/card0
+"""
+
+
+@pytest.mark.parametrize(("uvm", "wrong"), [(510, []), (509, ["/dev/nvidia-uvm 510, not 509"])])
+def test_a_specification_with_another_device_number(uvm, wrong):
+    stats = tuple(
+        StatAnswer(path=path, status=Status.OK, kind="char", mode="0666", major=major, minor=0)
+        for path, major in (("/dev/nvidia-uvm", uvm), ("/dev/nvidiactl", 195))
+    )
+    assert on_host({"/etc/cdi/nvidia.yaml": SPEC_WITH_NUMBERS}, stats=stats).cdi_wrong_numbers == wrong
+    assert parse_specification(
+        '{"kind":"nvidia.com/gpu","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia-uvm","major":510}]}}'
+    ).majors == {"/dev/nvidia-uvm": 510}
+
+
+def test_a_pasted_specification_with_another_device_number():
+    text = (
+        "$ ls -l /dev/nvidia-uvm\ncrw-rw-rw- 1 root root 508, 0 May  3 10:00 /dev/nvidia-uvm\n"
+        "$ grep -A1 'path: /dev/nvidia-uvm$' /etc/cdi/nvidia.yaml\n    - path: /dev/nvidia-uvm\n      major: 511\n"
+    )
+    assert runtime.probe(open_text(text)).cdi_wrong_numbers == ["/dev/nvidia-uvm 511, not 508"]
+
+
 def test_list_of_cdi_devices():
     text = 'time="2024" level=info msg="Found 2 CDI devices"\nnvidia.com/gpu=0\nnvidia.com/gpu=all\n'
     assert parse_cdi_list(text) == ["nvidia.com/gpu=0", "nvidia.com/gpu=all"]
