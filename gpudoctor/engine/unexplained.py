@@ -17,22 +17,23 @@ _CERTAIN = Lazy(
     r"|\b(?:[Ff]atal|FATAL|[Pp]anic|CRITICAL)\b|[Ss]egmentation fault|[Cc]ore dumped|^Killed$|Aborted"
 )
 _LIKELY = Lazy(
-    r"\b(?:error|failed|failure|cannot|can't|could not|couldn't|unable to|denied|refused|no such|not found|timed out|invalid)\b",
+    r"\berrors?\b ?[:!(\[]|\b(?:failed|failure)(?: to\b| with\b|:)|\b(?:cannot|can't|could not|couldn't|unable to|denied|refused|no such|not found|timed out)\b",
     re.IGNORECASE,
 )
 # Counters at zero, headings of tables, options, code: the words without the trouble.
 _HARMLESS = Lazy(
     r"\b(?:0|no|zero|without) (?:\w+ ){0,2}(?:errors?|failures?)\b|\b(?:errors?|fail(?:ed|ures?)?)\W{1,4}0\b"
-    r"|Uncorr\. ECC|^\s*(?:#|//|\$|>>>|File \"|at |def |import |from |raise |except|return |if )|--\S*error|error[_-](?:rate|count|level)",
+    r"|:\s*(?:0|No|None|N/A|OK|False|Disabled)\s*$"
+    r"|^\s*(?:#|//|\$|>>>|File \"|at |def |import |from |raise |except|return |if )|--\S*error|error[_-](?:rate|count|level)",
     re.IGNORECASE,
 )
 
 
 def unexplained(documents: Iterable[Document]) -> list[Evidence]:
-    """Up to three lines, those that end a program first, later ones before earlier ones. Kernel logs are full of harmless ones."""
+    """Up to three lines, those that end a program first, later ones before earlier ones. Pasted texts and programs' logs only: kernel logs and tools' outputs are full of the words."""
     found: dict[str, tuple[bool, int, Evidence]] = {}
     for document in documents:
-        if document.part or document.kind is DocumentKind.KERNEL_LOG:
+        if document.part or document.kind not in (DocumentKind.PASTE, DocumentKind.LOG):
             continue
         for index, line in enumerate(document.text.split("\n")[-_LINES:]):
             certain = _CERTAIN.search(line[:_LONGEST]) is not None
