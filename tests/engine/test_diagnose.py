@@ -83,7 +83,9 @@ def test_a_decisive_clue_against_rules_a_cause_out(rules: RuleSet) -> None:
 
 def test_a_decisive_clue_for_a_cause_leaves_no_room_for_those_that_nothing_speaks_for(tmp_path: Path) -> None:
     """But what evidence also speaks for stays possible."""
-    decisive = RULE.replace('{message: "modprobe: FATAL", weight: weak,', '{message: "modprobe: FATAL", weight: decisive,')
+    decisive = RULE.replace(
+        '{message: "modprobe: FATAL", weight: weak,', '{message: "modprobe: FATAL", weight: decisive,'
+    )
     (tmp_path / "driver").mkdir()
     (tmp_path / "driver" / "not-running.yaml").write_text(decisive)
     (one,), _ = check_files([(tmp_path, tmp_path / "driver" / "not-running.yaml")])
