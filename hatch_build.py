@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -25,6 +26,12 @@ class PreparedRules(BuildHookInterface[Any]):
         loaded, problems = check_files(rule_files(Path(self.root) / "rules"))
         if problems:
             raise SystemExit("\n".join(map(str, problems)))
-        out = Path(tempfile.mkdtemp()) / PREPARED
-        out.write_bytes(encoded(loaded))
+        out = Path(tempfile.mkdtemp(prefix="gpudoctor-rules-")) / PREPARED
+        out.write_bytes(encoded(loaded, Path(self.root) / "rules"))
         build_data["force_include"][str(out)] = f"gpudoctor/_rules/{PREPARED}"
+        self._made = out.parent
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what was made for the wheel."""
+        if made := getattr(self, "_made", None):
+            shutil.rmtree(made, ignore_errors=True)

@@ -14,6 +14,8 @@ def program() -> NoReturn:
         code = main()
     except OSError:  # not even the error could be written: standard error is full, or its reader went away
         code = 2
+    if commands := sys.modules.get("gpudoctor.sources.process"):
+        commands.end_all()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, full or absent: `main` has said so
             stream.flush()

@@ -101,7 +101,7 @@ def _entry(code: str, architecture: str | None, branch: int | None) -> XidEntry:
     from gpudoctor.knowledge.xids import lookup
 
     number = code.lower().removeprefix("xid").strip(" :")
-    if not number.isascii() or not number.isdigit():
+    if not number.isascii() or not number.isdecimal():
         raise GpudoctorError(f"{code}: not an Xid number", "such as: gpudoctor xid 79")
     entry = lookup(int(number), architecture, branch)
     if entry is None:

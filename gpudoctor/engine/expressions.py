@@ -195,11 +195,11 @@ def list_conditions(expression: str) -> Iterator[tuple[Path, str, str]]:
 
 def item_conditions(expression: str) -> dict[Path, str]:
     """List path -> an expression that says of one item of that list (ITEM) whether it made an exists/filter/all macro hold."""
-    return {
-        path: f"[{ITEM}].exists({variable}, {condition})"
-        for path, variable, condition in list_conditions(expression)
-        if item_type(path)
-    }
+    found: dict[Path, str] = {}
+    for path, variable, condition in list_conditions(expression):
+        if item_type(path):
+            found.setdefault(path, f"[{ITEM}].exists({variable}, {condition})")
+    return found
 
 
 def _known(value: Any) -> Any:

@@ -18,7 +18,9 @@ from gpudoctor.errors import GpudoctorError
 
 Kept = TypeVar("Kept")
 ANY_TEXT = ""
-PREPARED = "prepared.msgpack"  # beside the rules in a wheel: they cannot change there, so they are checked once, at build time
+PREPARED = (
+    "prepared.msgpack"  # beside the bundled rules in a wheel: they cannot change there, so they are checked once
+)
 
 
 class Prepared(msgspec.Struct, frozen=True, array_like=True):
@@ -48,7 +50,15 @@ class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @functools.cached_property
     def _whole(self) -> Whole:
-        return msgspec.msgpack.decode(self.packed, type=Whole)
+        try:
+            return msgspec.msgpack.decode(self.packed, type=Whole)
+        except msgspec.MsgspecError:  # what was kept is damaged here: the rule's own file is read again
+            from gpudoctor.engine.reading import read_rule
+
+            again, _ = read_rule(Path(self.path), Path(self.path))
+            if again is None:
+                raise GpudoctorError(f"the rule {self.id} cannot be read", f"see {self.path}") from None
+            return msgspec.msgpack.decode(again.packed, type=Whole)
 
     @property
     def rule(self) -> Rule:
@@ -122,9 +132,10 @@ class _Cached(msgspec.Struct, frozen=True, array_like=True):
 
 def _rules_below(root: Path) -> tuple[list[LoadedRule], list[Problem]]:
     """Checked rules from the wheel's prepared file or the user's cache where they are current, else from the YAML."""
-    prepared = _decoded(root / PREPARED, list[LoadedRule])
-    if prepared is not None:
-        return prepared, []
+    if root == bundled_directory():
+        prepared = _decoded(root / PREPARED, list[LoadedRule])
+        if prepared is not None:
+            return [msgspec.structs.replace(one, path=os.path.join(root, one.path)) for one in prepared], []
     files = rule_files(root)
     cache, stamp = _cache_file(root), _stamp(files)
     cached = _decoded(cache, _Cached) if stamp else None
@@ -188,18 +199,22 @@ def _stamp(files: list[tuple[Path, Path]]) -> str | None:
 
 
 def _decoded(path: Path, kind: type[Kept]) -> Kept | None:
-    """None where there is no such file, or it is damaged or of another version. Pages of rules that do not fire stay unread."""
+    """None where there is no such file, or it is damaged or of another version. Mapped, not read: most of it is not looked at.
+
+    All pages at once: on a network file system a file that another machine replaces cannot be read page by page later.
+    """
     try:
         with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            data = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE | mmap.MAP_POPULATE, mmap.PROT_READ)
         return msgspec.msgpack.decode(data, type=kind)
     except (OSError, ValueError):  # msgspec's errors are ValueErrors, and so is that of an empty file
         return None
 
 
-def encoded(loaded: list[LoadedRule]) -> bytes:
-    """Checked rules as the wheel keeps them (PREPARED)."""
-    return msgspec.msgpack.encode(loaded)
+def encoded(loaded: list[LoadedRule], root: Path) -> bytes:
+    """Checked rules as the wheel keeps them (PREPARED), their paths below `root`."""
+    kept = [msgspec.structs.replace(one, path=os.path.relpath(one.path, root)) for one in loaded]
+    return msgspec.msgpack.encode(kept)
 
 
 def _write_cache(path: Path, cached: _Cached) -> None:
@@ -208,11 +223,14 @@ def _write_cache(path: Path, cached: _Cached) -> None:
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for old in sorted(path.parent.glob("rules-*.msgpack"), key=lambda p: p.stat().st_mtime)[:-4]:
+        for old in sorted(path.parent.glob("rules-*"), key=lambda p: p.stat().st_mtime)[:-4]:
             old.unlink(missing_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as out:
-            out.write(msgspec.msgpack.encode(cached))
-        os.replace(name, path)
+        handle, name = tempfile.mkstemp(prefix="rules-", suffix=".part", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(msgspec.msgpack.encode(cached))
+            os.replace(name, path)
+        except OSError:
+            os.unlink(name)
     except OSError:
         return

@@ -147,4 +147,6 @@ class _Searchable:
         return starts[number + 1] if number + 1 < len(starts) else len(self._bytes)
 
     def _line(self, number: int) -> str:
-        return self._bytes[self._line_starts()[number] : self._line_end(number)].decode("utf-8", "replace")
+        """Without its line end: RE2's `$` matches at the end of the text only."""
+        line = self._bytes[self._line_starts()[number] : self._line_end(number)]
+        return line.decode("utf-8", "replace").rstrip("\r\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import re._constants as sre
 import re._parser as sre_parser
 from collections.abc import Iterable
@@ -11,8 +12,16 @@ Required = list[Any]  # in this order: words, and lists of alternatives, each of
 
 
 def required(pattern: str) -> Required:
-    """What a line must have to match, lower-case and in order; [] where the pattern says nothing of the kind."""
-    return _required(sre_parser.parse(pattern))
+    """What a line must have to match, lower-case and in order; [] where the pattern says nothing of the kind.
+
+    Python's parser reads the pattern: what only RE2 knows (`[[:alpha:]]`, `\\pL`, `\\z`) gives [] as well.
+    """
+    if "[[" in pattern:
+        return []
+    try:
+        return _required(sre_parser.parse(pattern))
+    except re.error:
+        return []
 
 
 def literals(required: Required) -> list[str] | None:

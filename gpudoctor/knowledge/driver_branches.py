@@ -34,7 +34,7 @@ def by_number(branch: int | None) -> DriverBranch | None:
 def branch_of(version: str | None) -> int | None:
     """The leading number of a driver version: 535 for "535.183.01"."""
     head = (version or "").split(".", 1)[0]
-    return int(head) if head.isdigit() and len(head) <= 4 else None
+    return int(head) if head.isdecimal() and len(head) <= 4 else None
 
 
 def ended_by(branch: int | None) -> str | None:

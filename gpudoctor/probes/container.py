@@ -182,7 +182,7 @@ def _collect_rights(source: Source, found: Collected) -> None:
     status = source.read("/proc/self/status").text
     effective = re.search(r"(?m)^CapEff:\s*([0-9a-f]+)", status)
     last = read_text(source, "/proc/sys/kernel/cap_last_cap")
-    if effective and last and last.isdigit():
+    if effective and last and last.isdecimal():
         found.set("privileged", int(effective[1], 16) == (1 << int(last) + 1) - 1)
 
 

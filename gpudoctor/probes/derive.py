@@ -237,7 +237,7 @@ def nodes_missing(facts: Facts) -> Facts:
     if not minors:
         minors = list(range(sum(1 for device in devices if device.driver_in_use in ("nvidia", None))))
     expected = ["/dev/nvidiactl"]
-    has_some = any(path.removeprefix("/dev/nvidia").isdigit() for path in present)
+    has_some = any(path.removeprefix("/dev/nvidia").isdecimal() for path in present)
     if not (inside and has_some):
         expected += [f"/dev/nvidia{minor}" for minor in minors]
     if driver.uvm_loaded or inside:

@@ -148,7 +148,7 @@ def launch_of(facts: Facts, settings: dict[str, str]) -> Launch | None:
     if not given:
         known = facts.cuda is not None and facts.cuda.env is not None
         return Launch(problems=[]) if known else None
-    numbers = {name: int(given[name]) for name in _COUNTS if given.get(name, "").isdigit()}
+    numbers = {name: int(given[name]) for name in _COUNTS if given.get(name, "").isdecimal()}
     address = given.get("MASTER_ADDR")
     visible = _visible_gpus(facts)
     loopback = None if address is None else address.lower() in _LOOPBACK or address.startswith("127.")

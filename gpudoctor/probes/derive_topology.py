@@ -124,6 +124,6 @@ def cpu_list(text: str) -> set[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
-        if first.isdigit() and (last or first).isdigit() and int(last or first) < _MOST_CPUS:
+        if first.isdecimal() and (last or first).isdecimal() and int(last or first) < _MOST_CPUS:
             found.update(range(int(first), int(last or first) + 1))
     return found

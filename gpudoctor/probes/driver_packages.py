@@ -116,7 +116,7 @@ def parse_pacman_list(text: str) -> list[tuple[Package, int]]:
     found = []
     for index, line in enumerate(text.splitlines()):
         words = line.split()
-        if len(words) == 2 and (is_relevant(words[0]) or _KERNEL.match(words[0])) and words[1][:1].isdigit():
+        if len(words) == 2 and (is_relevant(words[0]) or _KERNEL.match(words[0])) and words[1][:1].isdecimal():
             found.append((_package(words[0], words[1], "installed", "pacman"), index))
     return found
 

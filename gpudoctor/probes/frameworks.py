@@ -178,7 +178,7 @@ def _framework(package: str, version: str) -> Framework | None:
 def _cuda_of(package: str, version: str) -> str | None:
     """The local version tells: 2.3.0+cu121 is CUDA 12.1, +cpu is a CPU-only build. PyPI's own wheels carry none."""
     local = version.partition("+")[2]
-    if local.startswith("cu") and local[2:].isdigit():
+    if local.startswith("cu") and local[2:].isdecimal():
         return f"{local[2:-1]}.{local[-1]}"
     if local.startswith("cpu") or package.endswith("-cpu"):
         return ""

@@ -62,7 +62,7 @@ def _collect_memory_errors(source: Source, found: Collected) -> None:
     controllers = [name for name in source.list(EDAC).names if re.fullmatch(r"mc\d+", name)]
     for name, file in (("memory_errors_corrected", "ce_count"), ("memory_errors_uncorrected", "ue_count")):
         counts = {mc: read_text(source, f"{EDAC}/{mc}/{file}") for mc in controllers}
-        known = {mc: int(count) for mc, count in counts.items() if count is not None and count.isdigit()}
+        known = {mc: int(count) for mc, count in counts.items() if count is not None and count.isdecimal()}
         if known:
             worst = max(known, key=lambda mc: known[mc])
             evidence = Evidence(source=f"{EDAC}/{worst}/{file}", text=f"{worst} counted {known[worst]}")
@@ -111,7 +111,7 @@ def parse_blocked(text: str) -> list[Blocked]:
     found = []
     for index, line in enumerate(text.splitlines()):
         words = line.split(None, 10)
-        if len(words) > 10 and words[1].isdigit() and re.fullmatch(r"D[sl+<NL]*", words[7]):
+        if len(words) > 10 and words[1].isdecimal() and re.fullmatch(r"D[sl+<NL]*", words[7]):
             found.append(Blocked(int(words[1]), words[10][:80], index))
     return found
 

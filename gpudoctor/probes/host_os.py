@@ -147,7 +147,7 @@ def parse_uname(text: str) -> Uname:
     words = line.split()
     if len(words) >= 3 and words[0] == "Linux":
         arch = next((word for word in reversed(words) if word in _ARCHES), None)
-        return Uname(words[1], words[2] if words[2][:1].isdigit() else None, arch)
+        return Uname(words[1], words[2] if words[2][:1].isdecimal() else None, arch)
     if len(words) == 1 and re.match(r"\d+\.\d+", line):
         return Uname(None, line, arch_in_release(line))
     return Uname(None, None, None)
@@ -194,5 +194,5 @@ def parse_gcc_version(text: str) -> str | None:
 def kernel_sort_key(release: str) -> tuple[tuple[int, int, str], ...]:
     """Orders kernel releases as their numbers do: 6.8.0-9 before 6.8.0-49."""
     return tuple(
-        (1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.findall(r"\d+|[a-z]+", release)
+        (1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.findall(r"\d+|[a-z]+", release)
     )

@@ -252,7 +252,7 @@ def _xid(body: str) -> Event | None:
     }
     if (process := _XID_PROCESS.match(rest)) is not None:
         rest = rest[process.end() :]
-        parts["pid"] = int(process["pid"]) if process["pid"].isdigit() else None
+        parts["pid"] = int(process["pid"]) if process["pid"].isdecimal() else None
         name = (process["name"] or "").strip()
         parts["process"] = name if name and name != "<unknown>" else None
     if (recovery := _RECOVERY.search(rest)) is not None:

@@ -17,7 +17,7 @@ _TAINT_LETTERS = "PFSRMBUDAWCIOELKXTN"
 
 def taint_letters(value: str) -> str | None:
     """The letters of a taint value, "POE" for 12289; "" for an untainted kernel, `None` when it is no number."""
-    if not value.isdigit() or len(value) > 12:
+    if not value.isdecimal() or len(value) > 12:
         return None
     number = int(value)
     return "".join(letter for bit, letter in enumerate(_TAINT_LETTERS) if number >> bit & 1)

@@ -208,4 +208,4 @@ def _text(value: Any) -> str | None:
 
 def _int(value: Any) -> int | None:
     text = str(value)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None

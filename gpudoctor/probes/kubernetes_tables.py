@@ -188,9 +188,9 @@ def parse_described_pod(block: list[str], source: str, start: int = 1) -> Kubern
             if key == "Reason" and (container_reason is None or part == "Last State") and value != "Completed":
                 container_reason = value
                 evidence["container_reason"] = Evidence(source=source, line=number, text=line)
-            elif key == "Exit Code" and value.isdigit() and value != "0":
+            elif key == "Exit Code" and value.isdecimal() and value != "0":
                 exit_code = int(value)
-            elif key == "Restart Count" and value.isdigit():
+            elif key == "Restart Count" and value.isdecimal():
                 restarts = (restarts or 0) + int(value)
         event = _EVENT.match(line)
         if event and section == "Events":
@@ -228,7 +228,7 @@ def parse_table(text: str, source: str) -> tuple[list[KubernetesNode], list[Kube
             gpu_column = next(i for i, word in enumerate(words) if word in ("GPU", "GPUS", "GPUs"))
             continue
         if gpu_column is not None and len(words) > gpu_column and re.fullmatch(r"\d+|<none>", words[gpu_column]):
-            count = int(words[gpu_column]) if words[gpu_column].isdigit() else 0
+            count = int(words[gpu_column]) if words[gpu_column].isdecimal() else 0
             nodes.append(KubernetesNode(name=words[0], allocatable_gpu=count, evidence=evidence))
             continue
         node = _NODE_ROW.match(line)

@@ -39,5 +39,5 @@ def parse_names(text: str) -> NameList:
     for word in rest.split(","):
         name, _, port = word.strip().partition(":")
         if name:
-            items.append((name, int(port) if port.isdigit() else None))
+            items.append((name, int(port) if port.isdecimal() else None))
     return NameList(exclude, exact, tuple(items))

@@ -159,7 +159,7 @@ def parse_row(line: str) -> NcclRow | None:
     Of out-of-place and in-place the former is kept. Bandwidth in GB/s, time in us.
     """
     words = _LAUNCHER.sub("", line).split()
-    if len(words) < 11 or not (words[0].isdigit() and words[1].isdigit()) or words[2].isdigit():
+    if len(words) < 11 or not (words[0].isdecimal() and words[1].isdecimal()) or words[2].isdecimal():
         return None
     tail = words[3:] if _NUMBER.match(words[3]) else words[4:]  # all but reductions print no operator
     if len(tail) not in (8, 9) or not all(_NUMBER.match(word) for word in tail):

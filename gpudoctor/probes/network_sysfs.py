@@ -69,7 +69,7 @@ def _ports_of(source: Source, device: str) -> list[RdmaPort]:
             RdmaPort(
                 device=device,
                 ca_type=kind,
-                port=int(number) if number.isdigit() else None,
+                port=int(number) if number.isdecimal() else None,
                 state=words_of(state),
                 physical_state=words_of(read_text(source, f"{place}/phys_state")),
                 rate_gbps=float(rate.group()) if rate else None,
@@ -90,7 +90,7 @@ def _errors(source: Source, place: str) -> dict[str, int]:
     found = {}
     for name in _COUNTERS:
         text = read_text(source, f"{place}/{name}")
-        if text is not None and text.isdigit():
+        if text is not None and text.isdecimal():
             found[name.rpartition("/")[2]] = int(text)
     return found
 

@@ -74,7 +74,7 @@ def _add(link: dict[str, Any], what: str, number: int, line: str) -> None:
         for part in what.split(","):
             label, _, count = part.partition(":")
             name = _COUNTERS.get(label.strip().lower())
-            if name and count.strip().isdigit():
+            if name and count.strip().isdecimal():
                 link[name] = int(count.strip())
             rate = _RATES.get(label.strip().lower())
             if rate and (match := _RATE.fullmatch(count.strip())):

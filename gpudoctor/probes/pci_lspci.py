@@ -174,7 +174,7 @@ def _read_detail(function: LspciFunction, line: str, index: int) -> None:
 
 def _number(line: str) -> int | None:
     word = line.split(":", 1)[1].strip()
-    return int(word) if word.lstrip("-").isdigit() else None
+    return int(word) if word.lstrip("-").isdecimal() else None
 
 
 def _read_link(function: LspciFunction, line: str, index: int) -> None:

@@ -26,7 +26,7 @@ def parse_speed(text: str | None) -> float | None:
 
 def parse_width(text: str | None) -> int | None:
     """Lanes; 0 and 255 stand for "unknown" in sysfs."""
-    return int(text) if text and text.isdigit() and 0 < int(text) < 64 else None
+    return int(text) if text and text.isdecimal() and 0 < int(text) < 64 else None
 
 
 def parse_resource(text: str) -> tuple[bool | None, int | None]:
@@ -154,7 +154,7 @@ def _driver(source: Source, base: str) -> str | None:
 
 def _iommu_group(source: Source, base: str) -> int | None:
     target = (source.stat(f"{base}/iommu_group").target or "").rsplit("/", 1)[-1]
-    return int(target) if target.isdigit() else None
+    return int(target) if target.isdecimal() else None
 
 
 def _is_dead(source: Source, base: str) -> bool | None:

@@ -57,7 +57,7 @@ def _on_machine(source: Source, unit: str) -> Service:
     for root in _CGROUP_ROOTS:
         path = f"{root}/system.slice/{unit}.service/cgroup.procs"
         answer = source.read(path)
-        pids = [int(word) for word in answer.text.split() if word.isdigit()] if answer.status is Status.OK else []
+        pids = [int(word) for word in answer.text.split() if word.isdecimal()] if answer.status is Status.OK else []
         if pids:
             words = f"{unit} runs as process {min(pids)}"
             return Service(True, True, False, min(pids), Evidence(source=path, text=words))
@@ -87,7 +87,7 @@ def _pid_file(source: Source, unit: str) -> int | None:
         if is_absent(answer) or answer.status is not Status.OK:
             continue
         word = answer.text.strip()
-        comm = read_text(source, f"/proc/{word}/comm") if word.isdigit() else None
+        comm = read_text(source, f"/proc/{word}/comm") if word.isdecimal() else None
         if comm and comm[:8] in unit + "|nv-" + unit:
             return int(word)
     return None
@@ -119,7 +119,7 @@ def started_at(source: Source, running: Service) -> float | None:
     uptime = read_text(source, "/proc/uptime")
     # The second field is the program's name in brackets and may hold anything: count from its end.
     fields = stat.rsplit(")", 1)[-1].split() if stat else []
-    if len(fields) < 20 or not fields[19].isdigit() or not uptime:
+    if len(fields) < 20 or not fields[19].isdecimal() or not uptime:
         return None
     match = re.match(r"\d+(?:\.\d+)?", uptime)
     return source.now() - float(match[0]) + int(fields[19]) / _CLOCK_TICKS if match else None

@@ -49,7 +49,7 @@ def _expand(part: str, limit: int) -> list[str]:
     numbers: list[str] = []
     for piece in match[2].split(","):
         low, dash, high = piece.partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()) or (dash and int(high) - int(low) > limit):
+        if not low.isdecimal() or (dash and not high.isdecimal()) or (dash and int(high) - int(low) > limit):
             return [part]
         numbers += [str(n).zfill(len(low)) for n in range(int(low), int(high or low) + 1)]
         if len(numbers) > limit:

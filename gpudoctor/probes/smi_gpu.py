@@ -56,6 +56,14 @@ _HEALTH = (
     ("access_timeout_recovery", "access timeout recovery", ("false", "no", "n/a", "")),
     ("incorrect_configuration", "incorrect configuration", ("false", "none", "no", "n/a", "")),
 )
+# What `nvidia-smi -q | grep` leaves of the power readings stands below the GPU itself, without its heading.
+_WITHOUT_HEADING = (
+    ("power_w", ("average power draw", "power draw", "instantaneous power draw")),
+    ("power_limit_w", ("current power limit", "enforced power limit", "power limit")),
+    ("power_limit_default_w", ("default power limit",)),
+    ("power_limit_min_w", ("min power limit",)),
+    ("power_limit_max_w", ("max power limit",)),
+)
 _LINE_LIMIT = 400
 
 
@@ -85,6 +93,9 @@ def gpu_of(node: Node, index: int | None, source: str) -> Gpu:
             if (fault := values.fault_of(leaf.value)) is not None:
                 errors.setdefault(field.name, fault)
                 evidence.setdefault(field.name, quote(source, leaf))
+    for name, labels in _WITHOUT_HEADING:
+        if name not in known and (bare := node.child(*labels)) is not None:
+            note(name, values.watts(bare.value), bare)
     for name, totals, parts in (*_ECC_SUMS, ("ecc_sram_uncorrected_aggregate", (), _SRAM_AGGREGATE)):
         _add_sum(name, totals, parts, leaves, note)
     _add_throttle(node, note)

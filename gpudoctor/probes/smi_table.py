@@ -118,7 +118,7 @@ class _Reader:
 
     def _first_row(self, head: re.Match[str], bus: re.Match[str], ecc: str, quoted: Evidence) -> None:
         # a lost GPU does not even tell its index: the rows stand in order
-        index = int(head["index"]) if head["index"].isdigit() else len(self.gpus)
+        index = int(head["index"]) if head["index"].isdecimal() else len(self.gpus)
         self.current = {"index": index, "known": {}, "errors": {}, "evidence": {"": quoted}}
         self.gpus.append(self.current)
         self.rows = 1

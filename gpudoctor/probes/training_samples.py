@@ -49,7 +49,7 @@ def parse_samples(text: str) -> Samples | None:
             cells = _cells(line, separated)
             if cells is None:
                 column = None if line.strip() and not line.startswith("#") else column
-            elif column < len(cells) and cells[column].isdigit() and int(cells[column]) <= 100:
+            elif column < len(cells) and cells[column].isdecimal() and int(cells[column]) <= 100:
                 gpu = cells[key] if key is not None and key < len(cells) else ""
                 by_gpu.setdefault(gpu, Samples([], index)).values.append(int(cells[column]))
     found = [samples for samples in by_gpu.values() if len(samples.values) >= _FEWEST]
@@ -62,6 +62,6 @@ def _cells(line: str, separated: bool) -> list[str] | None:
     cells = next(csv.reader([line], skipinitialspace=True), [])
     return (
         [cell.removesuffix(" %").strip() for cell in cells]
-        if any("%" in c or c.strip().isdigit() for c in cells)
+        if any("%" in c or c.strip().isdecimal() for c in cells)
         else None
     )

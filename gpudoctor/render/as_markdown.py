@@ -148,6 +148,6 @@ def code(text: str) -> str:
 def escape(text: str) -> str:
     """Prose from rules and machines as plain words: no markup, HTML, link, mention or issue reference comes of it."""
     text = _MARKUP.sub(lambda match: "\\" + match[0], text)
-    text = _LINE_START.sub(lambda match: match[0] + "\\" if match[0].isdigit() else "\\" + match[0], text)
+    text = _LINE_START.sub(lambda match: match[0] + "\\" if match[0].isdecimal() else "\\" + match[0], text)
     text = re.sub("[&<>]", lambda match: _HTML[match[0]], text)
     return _REFERENCE.sub(lambda match: f"&#{ord(match[0])};", text)

@@ -21,6 +21,7 @@ _LINE_LIMIT_BYTES = 65536
 _KILL_GRACE_SECONDS = 0.25
 # Children in uninterruptible sleep cannot be waited for. They are kept here so that Popen does not warn about them.
 _abandoned: list[subprocess.Popen[bytes]] = []
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 class _Output:
@@ -98,6 +99,7 @@ def run(
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return CommandAnswer(argv=request, status=_spawn_status(error), stderr=_said(error))
+    _running.add(child)
     out, err = _Output(limit, tail, on_line), _Output(limit, tail)
     ended = False
     try:
@@ -108,6 +110,7 @@ def run(
     finally:  # also after an interrupt or a fault of `on_line`: the child is never left behind
         if not ended:
             _kill(child)
+        _running.discard(child)
         for pipe in (child.stdout, child.stderr):
             if pipe is not None:
                 pipe.close()
@@ -128,6 +131,12 @@ def run(
         truncated=out.truncated or err.truncated,
         line_numbers=numbers,
     )
+
+
+def end_all() -> None:
+    """Kills what still runs, without waiting: the program ends, and the threads that wait for these commands end with it."""
+    for child in list(_running):
+        _signal(child, signal.SIGKILL)
 
 
 def _spawn_status(error: Exception) -> Status:

@@ -70,10 +70,10 @@ def available_bytes(meminfo: str, cgroup_max: str | None = None, cgroup_current:
     """Host memory that may still be taken, from the text of /proc/meminfo and of memory.max and memory.current."""
     found: list[int] = []
     for line in meminfo.splitlines():
-        if line.startswith("MemAvailable:") and line.split()[1].isdigit():
+        if line.startswith("MemAvailable:") and line.split()[1].isdecimal():
             found.append(int(line.split()[1]) * 1024)
     limit, used = (cgroup_max or "").strip(), (cgroup_current or "").strip()
-    if limit.isdigit() and used.isdigit():
+    if limit.isdecimal() and used.isdecimal():
         found.append(max(0, int(limit) - int(used)))
     return min(found, default=None)
 

@@ -36,7 +36,7 @@ def nodes(folder: Path = _NODES, allowed: frozenset[int] | None = None) -> list[
     """Nodes with CPUs; `cpus` is empty where this process may run on none of them. Nodes of memory alone are left out."""
     if allowed is None:
         allowed = frozenset(os.sched_getaffinity(0))
-    numbers = sorted(int(path.name[4:]) for path in folder.glob("node[0-9]*") if path.name[4:].isdigit())
+    numbers = sorted(int(path.name[4:]) for path in folder.glob("node[0-9]*") if path.name[4:].isdecimal())
     found: list[Node] = []
     for number in numbers:
         cpus = parse_cpus(_text(folder / f"node{number}" / "cpulist"))
@@ -50,7 +50,7 @@ def nodes(folder: Path = _NODES, allowed: frozenset[int] | None = None) -> list[
 def node_of(bdf: str | None, folder: Path = _DEVICES) -> int | None:
     """The node to which a PCI device is attached; None when the firmware does not say."""
     text = _text(folder / bdf / "numa_node").strip() if bdf else ""
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def nearest(near: int, among: list[Node]) -> Node | None:
@@ -80,7 +80,7 @@ def running_on(node: Node | None) -> Iterator[None]:
 def _distances(text: str, numbers: list[int]) -> dict[int, int]:
     parts = text.split()
     # One distance for each node that is online, in the order of their numbers.
-    return {number: int(part) for number, part in zip(numbers, parts, strict=False) if part.isdigit()}
+    return {number: int(part) for number, part in zip(numbers, parts, strict=False) if part.isdecimal()}
 
 
 def _text(path: Path) -> str:

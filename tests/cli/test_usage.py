@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,21 @@ def test_explain_on_a_terminal_without_a_text_says_how_it_is_used() -> None:
         os.close(terminal)
     assert run.returncode == 2
     assert "dmesg | gpudoctor explain -" in run.stderr
+
+
+@pytest.mark.parametrize("deadline", ["-1", "1"])
+def test_no_command_is_left_behind(tmp_path: Path, deadline: str) -> None:
+    """Not when the program ends before a command has answered either: commands run in sessions of their own."""
+    hanging = tmp_path / "nvidia-smi"
+    hanging.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/started\nexec sleep 300\n")
+    hanging.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert process("check", "--deadline", deadline, env=env).returncode in (1, 2, 3)
+    started = (tmp_path / "started").read_text().split() if (tmp_path / "started").exists() else []
+    assert deadline == "-1" or started
+    time.sleep(0.3)
+    assert [pid for pid in started if Path(f"/proc/{pid}/stat").exists() and not _is_dead(pid)] == []
+
+
+def _is_dead(pid: str) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in ("Z", "X")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.engine.load import check_files, load_rules
+from gpudoctor.engine.load import PREPARED, check_files, encoded, load_rules
 from gpudoctor.errors import GpudoctorError
 from tests.engine.rule_text import RULE
 
@@ -135,3 +135,40 @@ def test_a_directory_of_rules_that_cannot_be_read_is_a_clear_error(
 def test_no_rules_at_a_path_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(GpudoctorError, match="no rules at"):
         load_rules([tmp_path / "missing"])
+
+
+def test_damage_inside_the_cache_only_costs_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rule = tmp_path / "mine" / "driver" / "not-running.yaml"
+    rule.parent.mkdir(parents=True)
+    rule.write_text(RULE)
+    load_rules([tmp_path / "mine"])
+    for file in (tmp_path / "cache" / "gpudoctor").iterdir():
+        data = file.read_bytes()
+        file.write_bytes(data.replace(b"Build.", b"\xc1\xc1\xc1\xc1\xc1\xc1"))
+    loaded = load_rules([tmp_path / "mine"]).loaded["driver/not-running"]
+    assert loaded.rule.causes[0].steps[1].say == "Build."
+
+
+def test_prepared_rules_of_a_copy_are_not_believed(tmp_path: Path) -> None:
+    rule = tmp_path / "driver" / "not-running.yaml"
+    rule.parent.mkdir(parents=True)
+    rule.write_text(RULE)
+    (one,), _ = check_files([(tmp_path, rule)])
+    (tmp_path / PREPARED).write_bytes(encoded([one], tmp_path))
+    rule.write_text(RULE.replace("title: Not loaded", "title: Still not loaded"))
+    assert load_rules([tmp_path]).rules["driver/not-running"].causes[1].title == "Still not loaded"
+
+
+def test_a_cache_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rule = tmp_path / "mine" / "driver" / "not-running.yaml"
+    rule.parent.mkdir(parents=True)
+    rule.write_text(RULE)
+    load_rules([tmp_path / "mine"])
+    before = sorted((tmp_path / "gpudoctor").iterdir())
+    for file in before:  # something that cannot be replaced is in the way
+        file.unlink()
+        (file / "x").mkdir(parents=True)
+    load_rules([tmp_path / "mine"])
+    assert sorted((tmp_path / "gpudoctor").iterdir()) == before

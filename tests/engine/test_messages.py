@@ -101,3 +101,17 @@ def test_line_numbers_of_thinned_text_are_those_of_the_original() -> None:
 def test_text_in_any_encoding_and_with_dotted_capitals_is_searched() -> None:
     text = "İİİ \udcff NVIDIA driver failed\n"
     assert find([Document("x", DocumentKind.PASTE, text)], Message(pattern="nvidia driver failed"))
+
+
+def test_the_end_of_a_line_is_an_end_in_every_line() -> None:
+    text = "one gpu\r\nanother gpu\nlast gpu"
+    found = find([Document("log", DocumentKind.LOG, text)], Message(pattern="gpu$"))
+    assert [match.evidence.line for match in found] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["gpu [[:alpha:]]ost", r"gpu \pLost", r"gpu lost\z", r"\Qgpu lost\E", "(?<n>gpu) lost", r"gpu\x{20}lost"],
+)
+def test_what_only_re2_understands_is_tried_on_every_line(pattern: str) -> None:
+    assert find([Document("log", DocumentKind.LOG, "ok\nthe gpu lost\n")], Message(pattern=pattern))

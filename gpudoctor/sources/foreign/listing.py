@@ -30,7 +30,7 @@ def stat_of_line(line: str, path: str | None = None) -> StatAnswer | None:
         mode=_octal(match["bits"]),
         uid=0 if match["user"] == "root" else None,
         gid=0 if match["group"] == "root" else None,
-        size_bytes=int(size) if size and size.isdigit() else None,
+        size_bytes=int(size) if size and size.isdecimal() else None,
         major=int(match["major"]) if match["major"] else None,
         minor=int(match["minor"]) if match["minor"] else None,
         modified=_epoch(match["time"]),

@@ -6,13 +6,13 @@ from collections import Counter
 
 import msgspec
 
+from gpudoctor.knowledge.error_lines import tells
 from gpudoctor.lazy import Lazy
 from gpudoctor.sources.text.clean import Line
 from gpudoctor.sources.text.prompts import Prompt, prompt, python_more
 from gpudoctor.sources.text.shell import enters_container
 
 _NUMBER = Lazy(r"\d+")
-_FAILING = Lazy(r"(?i)\bfail|\berror|couldn.t|could not|not found|no devices|no such|unknown symbol|ERR!|FAULT")
 _HEADING = Lazy(r"#{2,6} \S|\*\*[^*]+\*\*:?\s*$")
 
 
@@ -84,7 +84,7 @@ def _of_one_node(found: list[Block]) -> list[Block]:
     nodes = list(dict.fromkeys(block.host for block in named))
     if len(nodes) < 2 or len({_NUMBER.sub("", node or "") for node in nodes}) > 1:
         return found
-    failing = [block.host for block in named if _FAILING.search(block.text)]
+    failing = [block.host for block in named if any(tells(line.text) for line in block.output)]
     count = Counter(failing or [block.host for block in named])
     (chosen, _), *_ = count.most_common(1)
     return [block for block in found if block.host in (None, chosen)]
