@@ -41,6 +41,7 @@ class Host(Fact, frozen=True, kw_only=True):
     shm_total_mib: int | None = None  # size of /dev/shm
     memlock_limit_kib: int | None = None  # -1: unlimited
     nofile_limit: int | None = None
+    address_space_limit_kib: int | None = None  # ulimit -v; -1: unlimited
     is_root: bool | None = None
     user_groups: list[str] | None = None
     init_system: str | None = None  # systemd, ...

@@ -43,7 +43,7 @@ def probe(source: Source) -> Host | None:
     found.set("init_system", read_text(source, "/proc/1/comm"))
     found.set("cpu_governor", read_text(source, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"))
     balancing = read_text(source, "/proc/sys/kernel/numa_balancing")
-    if balancing is not None and balancing.isdigit():
+    if balancing is not None and balancing.isdecimal():
         found.set("numa_balancing", balancing != "0")
     if found.values:
         found.set("time", datetime.fromtimestamp(source.now(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
@@ -140,7 +140,7 @@ def _cpus(source: Source, found: Collected) -> None:
     found.set("cpu_count", usable)
     if usable is None and not is_machine(source):
         answer = source.run("nproc")
-        if said(answer) and answer.stdout.strip().isdigit():
+        if said(answer) and answer.stdout.strip().isdecimal():
             told = int(answer.stdout.strip())  # nproc knows of the affinity, not of the quota
             found.set("cpu_count", told if quota is None else max(1, min(told, int(quota))), quote(answer, 0))
         elif quota is not None:
@@ -173,19 +173,24 @@ def _memory(source: Source, found: Collected) -> None:
             found.set("shm_total_mib", size, quote(command, line))
 
 
+_ONE_LIMIT = (("-l", "memlock_limit_kib"), ("-n", "nofile_limit"), ("-v", "address_space_limit_kib"))
+
+
 def _limits(source: Source, found: Collected) -> None:
     answer = source.read("/proc/self/limits")
     if answer.status is Status.OK:
         values = limits.parse_proc_limits(answer.text)
         found.set("memlock_limit_kib", values.memlock_kib, quote(answer, values.memlock_line))
         found.set("nofile_limit", values.nofile, quote(answer, values.nofile_line))
+        found.set("address_space_limit_kib", values.address_kib, quote(answer, values.address_line))
     elif not is_machine(source):
         command = source.run(*requests.ULIMIT)
         if said(command):
             values = limits.parse_ulimit(command.stdout)
             found.set("memlock_limit_kib", values.memlock_kib, quote(command, values.memlock_line))
             found.set("nofile_limit", values.nofile, quote(command, values.nofile_line))
-        for option, field in (("-l", "memlock_limit_kib"), ("-n", "nofile_limit")):
+            found.set("address_space_limit_kib", values.address_kib, quote(command, values.address_line))
+        for option, field in _ONE_LIMIT:
             command = source.run("ulimit", option)
             found.set(field, limits.parse_one_limit(command.stdout) if said(command) else None, quote(command, 0))
 

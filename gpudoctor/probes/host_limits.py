@@ -40,7 +40,7 @@ def parse_cpu_list(text: str) -> int | None:
 def parse_cpu_max(text: str) -> float | None:
     """CPUs of a cgroup v2 quota ("200000 100000" is 2.0); `None` without a limit."""
     words = text.split()
-    if len(words) != 2 or not words[0].isdigit() or not words[1].isdigit() or int(words[1]) == 0:
+    if len(words) != 2 or not words[0].isdecimal() or not words[1].isdecimal() or int(words[1]) == 0:
         return None
     return int(words[0]) / int(words[1])
 
@@ -96,7 +96,7 @@ def parse_mounts_shm(text: str, memory_total_mib: int | None) -> tuple[int | Non
         option = next((o for o in words[3].split(",") if o.startswith("size=")), None)
         if option is not None:
             value = option.removeprefix("size=")
-            if value.endswith("%") and value[:-1].isdigit() and memory_total_mib is not None:
+            if value.endswith("%") and value[:-1].isdecimal() and memory_total_mib is not None:
                 found = (memory_total_mib * int(value[:-1]) // 100, index)
             else:
                 found = (size_mib(value), index)
@@ -110,6 +110,8 @@ class Limits(msgspec.Struct, frozen=True):
     nofile: int | None = None
     memlock_line: int | None = None
     nofile_line: int | None = None
+    address_kib: int | None = None  # -1: unlimited
+    address_line: int | None = None
 
 
 def parse_proc_limits(text: str) -> Limits:
@@ -117,12 +119,15 @@ def parse_proc_limits(text: str) -> Limits:
     limits = Limits()
     for index, line in enumerate(text.splitlines()):
         if match := re.match(r"Max locked memory\s+(\S+)", line):
-            value = -1 if match[1] == "unlimited" else int(match[1]) // 1024 if match[1].isdigit() else None
+            value = -1 if match[1] == "unlimited" else int(match[1]) // 1024 if match[1].isdecimal() else None
             limits = msgspec.structs.replace(limits, memlock_kib=value, memlock_line=index)
         elif match := re.match(r"Max open files\s+(\S+)", line):
             limits = msgspec.structs.replace(
-                limits, nofile=int(match[1]) if match[1].isdigit() else None, nofile_line=index
+                limits, nofile=int(match[1]) if match[1].isdecimal() else None, nofile_line=index
             )
+        elif match := re.match(r"Max address space\s+(\S+)", line):
+            value = -1 if match[1] == "unlimited" else int(match[1]) // 1024 if match[1].isdecimal() else None
+            limits = msgspec.structs.replace(limits, address_kib=value, address_line=index)
     return limits
 
 
@@ -134,20 +139,22 @@ def parse_ulimit(text: str) -> Limits:
         if len(words) < 2:
             continue
         value = words[-1]
-        number = -1 if value == "unlimited" else int(value) if value.isdigit() else None
+        number = -1 if value == "unlimited" else int(value) if value.isdecimal() else None
         if re.search(r"max locked memory|-l: locked-in-memory|locked memory", line):
             limits = msgspec.structs.replace(limits, memlock_kib=number, memlock_line=index)
         elif re.search(r"open files|-n: file descriptors|nofiles", line):
             limits = msgspec.structs.replace(limits, nofile=number, nofile_line=index)
+        elif re.search(r"virtual memory|-v: address space|^vmemoryuse|^memory\(kbytes\)", line):
+            limits = msgspec.structs.replace(limits, address_kib=number, address_line=index)
     return limits
 
 
 def parse_one_limit(text: str) -> int | None:
-    """The one number that `ulimit -l` or `ulimit -n` prints; -1 for unlimited."""
+    """The one number that `ulimit -l`, `ulimit -n` or `ulimit -v` prints; -1 for unlimited."""
     word = text.strip()
     if word == "unlimited":
         return -1
-    return int(word) if word.isdigit() else None
+    return int(word) if word.isdecimal() else None
 
 
 class Identity(msgspec.Struct, frozen=True):

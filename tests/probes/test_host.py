@@ -158,7 +158,18 @@ def test_limits_of_proc_and_of_the_shell():
     assert (limits.memlock_kib, limits.nofile) == (65536, 1024)
     shell = "max locked memory           (kbytes, -l) unlimited\nopen files                          (-n) 1024\n"
     limits = host_limits.parse_ulimit(shell)
-    assert (limits.memlock_kib, limits.nofile) == (-1, 1024)
+    assert (limits.memlock_kib, limits.nofile, limits.address_kib) == (-1, 1024, None)
+
+
+def test_the_limit_of_address_space():
+    proc = "Max address space         34359738368          unlimited            bytes\n"
+    assert host_limits.parse_proc_limits(proc).address_kib == 33554432
+    shell = "max memory size             (kbytes, -m) unlimited\nvirtual memory              (kbytes, -v) 33554432\n"
+    assert host_limits.parse_ulimit(shell).address_kib == 33554432
+    assert host_limits.parse_ulimit("virtual memory (kbytes, -v) unlimited\n").address_kib == -1
+    pasted = host.probe(open_text("$ ulimit -v\n16777216\n"))
+    assert pasted is not None
+    assert pasted.address_space_limit_kib == 16777216
 
 
 def test_identity():

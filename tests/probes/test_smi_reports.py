@@ -67,6 +67,13 @@ def test_q_of_2025() -> None:
     assert gpu.evidence["remapped_rows_pending"].text == "Pending : Yes"
 
 
+def test_q_through_grep_keeps_the_power_limits() -> None:
+    text = "GPU 00000000:21:00.0\n        SW Power Cap                      : Active\n        Current Power Limit               : 250.00 W\n        Default Power Limit               : 350.00 W\n        Max Power Limit                   : 370.00 W\n"
+    gpu = only(parse_q_report(text))
+    assert (gpu.power_limit_w, gpu.power_limit_default_w, gpu.power_limit_max_w) == (250.0, 350.0, 370.0)
+    assert gpu.evidence["power_limit_default_w"].line == 4
+
+
 def test_q_words_of_trouble() -> None:
     gpu = (parse_q_report(Q_570).gpus or [])[1]
     assert gpu.recovery_action == "node_reboot"
