@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from gpudoctor.engine.load import LoadedRule, Problem, RuleSet
 from gpudoctor.engine.messages import rule_messages
 from gpudoctor.engine.model import Cause, Rule
-from gpudoctor.engine.required import literals, required
+from gpudoctor.engine.required import needs
 from gpudoctor.engine.templates import fill
 from gpudoctor.report import Effect, Severity
 
@@ -104,7 +104,7 @@ def _changes(command: str) -> bool:
 
 def _messages(rule: Rule, rules: RuleSet) -> Iterator[str]:
     for message in rule_messages(rule):
-        if literals(required(message.pattern)) is None:
+        if needs(message.pattern).words is None:
             yield f"the message `{message.pattern}` has no literal of 3 letters: it would be tried on every line"
 
 

@@ -8,12 +8,13 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from gpudoctor import __version__
 from gpudoctor.engine.model import Compiled, Rule, Symptom
+from gpudoctor.engine.required import Needs
 from gpudoctor.errors import GpudoctorError
 
 Kept = TypeVar("Kept")
@@ -24,11 +25,10 @@ PREPARED = (
 
 
 class Prepared(msgspec.Struct, frozen=True, array_like=True):
-    """What is prepared once: compiled expressions by text, and the words that a line must have, by message pattern."""
+    """What is prepared once: compiled expressions by text, and what a line needs, by message pattern."""
 
     compiled: dict[str, Compiled]
-    literals: dict[str, list[str] | None]  # one of these
-    further: dict[str, list[Any]]  # and all of this in order (messages.Required), where that says more
+    needs: dict[str, Needs]
 
 
 class Whole(msgspec.Struct, frozen=True, array_like=True):
@@ -45,7 +45,7 @@ class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
     path: str
     symptom: Symptom
     of_symptom: Prepared
-    words: list[str]  # the literals of every message; ANY_TEXT where one has none
+    words: list[str]  # that messages need; ANY_TEXT where one needs none
     packed: memoryview  # Whole, as MessagePack
 
     @functools.cached_property
@@ -68,10 +68,9 @@ class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
         """An expression of any part of the rule, prepared; None where it is none of the rule's."""
         return self.of_symptom.compiled.get(expression) or self._whole.prepared.compiled.get(expression)
 
-    def literals(self, pattern: str) -> tuple[list[str] | None, list[Any]]:
-        """The words of which a line must have one, and what more it must have (messages.Required)."""
-        known = self.of_symptom if pattern in self.of_symptom.literals else self._whole.prepared
-        return known.literals.get(pattern), known.further.get(pattern, [])
+    def needs(self, pattern: str) -> Needs:
+        """What a line needs for one of the rule's message patterns."""
+        return self.of_symptom.needs.get(pattern) or self._whole.prepared.needs[pattern]
 
 
 class RuleSet(msgspec.Struct, frozen=True):
@@ -80,7 +79,7 @@ class RuleSet(msgspec.Struct, frozen=True):
     loaded: dict[str, LoadedRule]
 
     def words(self) -> set[str]:
-        """The literals of every message, as they were prepared: no pattern is parsed again."""
+        """The words that any message needs."""
         return {word for loaded in self.loaded.values() for word in loaded.words} - {ANY_TEXT}
 
     @property

@@ -56,7 +56,7 @@ class Machine(msgspec.Struct, frozen=True):
     def find(self, loaded: LoadedRule, messages: list[Message] | None) -> list[MessageMatch]:
         if not messages or (ANY_TEXT not in loaded.words and self.texts.words.isdisjoint(loaded.words)):
             return []
-        return [match for m in messages for match in self.texts.find(m, *loaded.literals(m.pattern))]
+        return [match for m in messages for match in self.texts.find(m, loaded.needs(m.pattern))]
 
     def fill(self, fired: Fired, template: str, *, shell: bool = False) -> str:
         """A text of a rule that fired, with this machine's values."""

@@ -15,7 +15,7 @@ import re2
 
 from gpudoctor.engine.model import Message, Rule
 from gpudoctor.engine.needles import Needles
-from gpudoctor.engine.required import Required, end_of
+from gpudoctor.engine.required import Needs, Required, end_of
 from gpudoctor.facts import Document, Evidence
 
 _MOST_LINES = 50  # of one document that are kept per pattern
@@ -58,12 +58,9 @@ class Texts:
         self.any = bool(self._documents)
         self._found: dict[tuple[str, tuple[str, ...]], list[MessageMatch]] = {}
 
-    def find(self, message: Message, wanted: list[str] | None, further: Required) -> list[MessageMatch]:
-        """Every line in which the message occurs, in document order.
-
-        `wanted`: the pattern's `literals`, each of which is one of the words; `further`: what is `required` beyond them.
-        """
-        if wanted is not None and self.words.isdisjoint(wanted):
+    def find(self, message: Message, needs: Needs) -> list[MessageMatch]:
+        """Every line in which the message occurs, in document order. The words that it needs are among those looked for."""
+        if needs.words is not None and self.words.isdisjoint(needs.words):
             return []
         key = (message.pattern, tuple(message.within or ()))
         if key not in self._found:
@@ -71,7 +68,7 @@ class Texts:
                 match
                 for document in self._documents
                 if (document.kind in message.within if message.within else not document.part)
-                for match in document.find(message.pattern, wanted, further)
+                for match in document.find(message.pattern, needs)
             ]
         return self._found[key]
 
@@ -93,10 +90,10 @@ class _Searchable:
         self._by_word: dict[str, list[int]] = {}
         self.words = needles.in_text(self._lower)
 
-    def find(self, pattern: str, wanted: list[str] | None, further: Required) -> list[MessageMatch]:
-        lines: Sequence[int] = self._lines_with(wanted) if wanted else range(len(self._line_starts()))
-        if further and lines:
-            lines = self._with_all(lines, further)
+    def find(self, pattern: str, needs: Needs) -> list[MessageMatch]:
+        lines: Sequence[int] = self._lines_with(needs.words) if needs.words else range(len(self._line_starts()))
+        if needs.in_order and lines:
+            lines = self._with_all(lines, needs.in_order)
         if not lines:
             return []
         compiled = re2.compile(pattern, options())
@@ -128,10 +125,10 @@ class _Searchable:
                 at = self._line_end(number)
         return lines
 
-    def _with_all(self, lines: Sequence[int], further: Required) -> list[int]:
+    def _with_all(self, lines: Sequence[int], in_order: Required) -> list[int]:
         starts = self._line_starts()
         return [
-            number for number in lines if end_of(further, self._lower[starts[number] : self._line_end(number)]) >= 0
+            number for number in lines if end_of(in_order, self._lower[starts[number] : self._line_end(number)]) >= 0
         ]
 
     def _line_starts(self) -> list[int]:

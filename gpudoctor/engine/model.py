@@ -23,10 +23,19 @@ class Compiled(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An RE2 pattern looked for in texts, line by line; `within` limits it to kinds of document (DocumentKind)."""
+    """An RE2 pattern looked for in texts, line by line; `within` limits it to kinds of document (DocumentKind).
+
+    `cuda_error` in place of the pattern: any of these numbers, in the words of knowledge/cuda_errors.py.
+    """
 
     pattern: str
     within: list[str] | None = None
+    cuda_error: list[int] | None = None
+
+    @property
+    def shown(self) -> str:
+        """For a reader of the rule's page."""
+        return f"CUDA error {', '.join(map(str, self.cuda_error))}" if self.cuda_error else self.pattern
 
 
 class Clue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

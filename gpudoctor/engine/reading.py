@@ -18,8 +18,9 @@ from gpudoctor.engine.items import EACH
 from gpudoctor.engine.load import ANY_TEXT, LoadedRule, Prepared, Problem, Whole
 from gpudoctor.engine.messages import options
 from gpudoctor.engine.model import Rule
-from gpudoctor.engine.required import literals, required, says_more
+from gpudoctor.engine.required import needs
 from gpudoctor.facts import DocumentKind
+from gpudoctor.knowledge.cuda_errors import wordings
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Lines = dict[tuple[str | int, ...], int]
@@ -89,7 +90,16 @@ def _plain(node: Any, path: tuple[str | int, ...], lines: Lines, problems: list[
 def _message_list(value: Any) -> Any:
     """A string, a mapping or a list of those, as YAML may give messages -> a list of Message data."""
     many = value if isinstance(value, list) else [value]
-    return [{"pattern": one} if isinstance(one, str) else one for one in many]
+    return [{"pattern": one} if isinstance(one, str) else _with_wordings(one) for one in many]
+
+
+def _with_wordings(message: Any) -> Any:
+    """`cuda_error: [46]` stands for every way in which programs write the number."""
+    numbers = message.get("cuda_error") if isinstance(message, dict) else None
+    listed = numbers if isinstance(numbers, list) else [numbers]
+    if not listed or "pattern" in message or not all(isinstance(one, str) and one.isdigit() for one in listed):
+        return message  # what is wrong with it, the model's check says
+    return message | {"pattern": wordings(map(int, listed)), "cuda_error": listed}
 
 
 def _with_message_lists(data: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +137,7 @@ def _located(error: str, lines: Lines) -> tuple[str, int]:
 
 def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRule, list[Problem]]:
     problems: list[Problem] = []
-    of_symptom, of_rest = Prepared({}, {}, {}), Prepared({}, {}, {})
+    of_symptom, of_rest = Prepared({}, {}), Prepared({}, {})
 
     def problem(path: tuple[str | int, ...], text: str) -> None:
         while path and path not in lines:
@@ -177,12 +187,9 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
     if not problems:
         for path, pattern, _ in _patterns(rule):
             prepared = of_symptom if path[0] == "symptom" else of_rest
-            needs = required(pattern)
-            prepared.literals[pattern] = literals(needs)
-            if says_more(needs):
-                prepared.further[pattern] = needs
-    known = of_symptom.literals | of_rest.literals
-    words = sorted({word for found in known.values() for word in found or [ANY_TEXT]})
+            prepared.needs[pattern] = needs(pattern)
+    known = of_symptom.needs | of_rest.needs
+    words = sorted({word for one in known.values() for word in one.words or [ANY_TEXT]})
     packed = memoryview(msgspec.msgpack.encode(Whole(rule, of_rest)))
     return LoadedRule(rule.id, str(file), rule.symptom, of_symptom, words, packed), problems
 

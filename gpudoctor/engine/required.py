@@ -8,14 +8,25 @@ import re._parser as sre_parser
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 Required = list[Any]  # in this order: words, and lists of alternatives, each of which is a Required
 
 
-def required(pattern: str) -> Required:
-    """What a line must have to match, lower-case and in order; [] where the pattern says nothing of the kind.
+class Needs(msgspec.Struct, frozen=True, array_like=True):
+    """What a line must have for a pattern to match, in small letters."""
 
-    Python's parser reads the pattern: what only RE2 knows (`[[:alpha:]]`, `\\pL`, `\\z`) gives [] as well.
-    """
+    words: list[str] | None  # one of these, of 3 letters or more; None where the pattern has none
+    in_order: Required  # and all of this; empty where `words` say as much
+
+
+def needs(pattern: str) -> Needs:
+    """Parses an RE2 pattern. What only RE2 knows (`[[:alpha:]]`, `\\pL`, `\\z`) needs nothing that is known here."""
+    required = _parsed(pattern)
+    return Needs(_words(required), required if _says_more(required) else [])
+
+
+def _parsed(pattern: str) -> Required:
     if "[[" in pattern:
         return []
     try:
@@ -24,14 +35,14 @@ def required(pattern: str) -> Required:
         return []
 
 
-def literals(required: Required) -> list[str] | None:
-    """Of these words every match contains at least one: long ones, and few. None where there are none of 3 letters."""
+def _words(required: Required) -> list[str] | None:
+    """Of these every match contains at least one: long ones, and few."""
     best = _best(required)
     return None if best is None or min(map(len, best)) < 3 else sorted(word.decode() for word in best)
 
 
-def says_more(required: Required) -> bool:
-    """Whether a line that has one of the literals may still lack something."""
+def _says_more(required: Required) -> bool:
+    """Whether a line that has one of the words may still lack something."""
     if len(required) != 1 or isinstance(required[0], bytes):
         return len(required) > 1
     return any(len(branch) > 1 or not isinstance(branch[0], bytes) for branch in required[0])

@@ -4,7 +4,7 @@ import pytest
 
 from gpudoctor.engine.messages import MessageMatch, Texts
 from gpudoctor.engine.model import Message
-from gpudoctor.engine.required import end_of, literals, required, says_more
+from gpudoctor.engine.required import end_of, needs
 from gpudoctor.facts import Document, DocumentKind
 
 LOG = Document(
@@ -27,14 +27,12 @@ LOG = Document(
     ],
 )
 def test_every_match_contains_one_of_the_literals(pattern: str, expected: list[str] | None) -> None:
-    assert literals(required(pattern)) == expected
+    assert needs(pattern).words == expected
 
 
 def find(documents: list[Document], message: Message) -> list[MessageMatch]:
     """As rules do it."""
-    needs = required(message.pattern)
-    texts = Texts(documents, literals(needs) or [])
-    return texts.find(message, literals(needs), needs if says_more(needs) else [])
+    return Texts(documents, needs(message.pattern).words or []).find(message, needs(message.pattern))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +51,7 @@ def find(documents: list[Document], message: Message) -> list[MessageMatch]:
     ],
 )
 def test_what_a_line_must_have_in_order(pattern: str, line: str, has_all: bool) -> None:
-    assert (end_of(required(pattern), line.encode()) >= 0) is has_all
+    assert (end_of(needs(pattern).in_order, line.encode()) >= 0) is has_all
 
 
 @pytest.mark.parametrize(
@@ -67,7 +65,7 @@ def test_what_a_line_must_have_in_order(pattern: str, line: str, has_all: bool) 
     ],
 )
 def test_lines_are_looked_at_again_only_where_the_literals_do_not_say_all(pattern: str, more: bool) -> None:
-    assert says_more(required(pattern)) is more
+    assert bool(needs(pattern).in_order) is more
 
 
 def test_a_line_must_have_all_of_it() -> None:
