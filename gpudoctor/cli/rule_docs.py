@@ -51,7 +51,7 @@ def _by_area(rules: list[Rule]) -> str:
 
 def _by_symptom(rules: list[Rule]) -> str:
     """What one sees, in alphabetical order of the messages: a reader searches the page for the words on the screen."""
-    messages = [(message.pattern, rule) for rule in rules for message in rule.symptom.messages or []]
+    messages = [(message.shown, rule) for rule in rules for message in rule.symptom.messages or []]
     rows = sorted(messages, key=lambda row: (re.sub(r"\W", "", row[0]).lower(), row[1].id))
     lines = [_NOTE, "", "# Rules by message", "", "| a line that has (RE2) | rule |", "| --- | --- |"]
     lines += [f"| {code(pattern).replace('|', chr(92) + '|')} | {_link(rule)} |" for pattern, rule in rows]

@@ -63,8 +63,8 @@ def as_text(rule: Rule, width: int) -> str:
 def _fires(rule: Rule) -> list[str]:
     symptom = rule.symptom
     told = [f"when {' '.join(symptom.when.split())}"] if symptom.when else []
-    told += [f"when a text has: {message.pattern}" for message in symptom.messages or []]
-    told += [f"and a text has, beside it: {message.pattern}" for message in symptom.beside or []]
+    told += [f"when a text has: {message.shown}" for message in symptom.messages or []]
+    told += [f"and a text has, beside it: {message.shown}" for message in symptom.beside or []]
     told += [f"unless {' '.join(symptom.unless.split())}"] if symptom.unless else []
     return told
 
