@@ -95,6 +95,7 @@ _CHIP_PREFIXES = {
     "GB": "blackwell",
 }
 _CHIP = Lazy(r"\b(?:(GF|GK|GM|GP|GV|TU|GA|AD|GH|GB)\d[0-9A-F][0-9A-FXx]?|(?:G[89][0-9]|GT2\d\d))[A-Z]{0,3}\b")
+_BRACKETS = Lazy(r"\[([^\]]+)\]")
 
 # Device ids come in blocks, one per chip; the blocks of pci.ids from Kepler on (first, last, architecture).
 _ID_BLOCKS = (
@@ -153,6 +154,30 @@ def by_pci_id(pci_id: str | None, subsystem_id: str | None = None) -> GpuModel |
         return None
     slug = _SUBSYSTEMS.get((pci_id.lower(), (subsystem_id or "").lower()))
     return next((model for model in found if model.slug == slug), found[0])
+
+
+def by_lspci_name(name: str | None) -> GpuModel | None:
+    """The model that lspci names without ids ("GA102GL [A10G]"); `None` where chip and name do not tell one."""
+    match = _BRACKETS.search(name or "")
+    chip = _CHIP.search(name or "")
+    if match is None or chip is None:
+        return None
+    wanted = {match[1], f"NVIDIA {match[1]}", f"Tesla {match[1]}"}
+    return next(
+        (model for model in models() if model.chip and wanted & set(model.names) and chip[0].startswith(model.chip)),
+        None,
+    )
+
+
+@cache
+def first_branch_of_chip(name: str | None) -> int | None:
+    """The oldest driver branch that drives any model with the chip in this name ("GA102"); `None` where none is known."""
+    chip = _CHIP.search(name or "")
+    if chip is None:
+        return None
+    found = [model.first_driver_branch for model in models() if model.chip and chip[0].startswith(model.chip)]
+    known = [branch for branch in found if branch is not None]
+    return min(known) if known else None
 
 
 def product_name(pci_id: str | None, subsystem_id: str | None = None) -> str | None:

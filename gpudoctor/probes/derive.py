@@ -58,6 +58,8 @@ def pci_models(facts: Facts) -> Facts:
 
 def _with_model(device: PciDevice) -> PciDevice:
     model = gpus.by_pci_id(device.device_id, device.subsystem_id)
+    if model is None and device.device_id is None:
+        model = gpus.by_lspci_name(device.name)
     architecture = gpus.architecture_of(device.device_id, device.name)
     support = gpus.ARCHITECTURES.get(architecture or "")
     values: dict[str, Any] = {
@@ -74,7 +76,7 @@ def _with_model(device: PciDevice) -> PciDevice:
     elif support is not None:
         values |= {
             "open_module_support": support.open_module_support,
-            "first_driver_branch": support.first_driver_branch,
+            "first_driver_branch": gpus.first_branch_of_chip(device.name) or support.first_driver_branch,
             "last_driver_branch": support.last_driver_branch,
         }
     known = {name: value for name, value in values.items() if value is not None and getattr(device, name) is None}

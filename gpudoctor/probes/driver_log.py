@@ -13,8 +13,16 @@ from gpudoctor.sources.answers import Source
 
 # NVRM: API mismatch: the client has the version 535.54.03, but
 # NVRM: this kernel module has the version 530.30.02.  Please
-_CLIENT = Lazy(r"API mismatch: the client has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
+# Newer releases name the program, and break the lines elsewhere:
+# NVRM: API mismatch: the client 'nvidia-smi' (pid 4711)
+# NVRM: has the version 570.86.10, but this kernel module has
+# NVRM: the version 565.77.  Please make sure that this
+_CLIENT = Lazy(
+    r"API mismatch: the client (?:'[^'\n]*' )?(?:\(pid \d+\) )?has (?:the )?version (\d+\.\d+(?:\.\d+)*)",
+    re.IGNORECASE,
+)
 _MODULE = Lazy(r"this kernel module has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
+_LINE_START = Lazy(r"^.*?NVRM:\s*|^\s+")
 # NVRM:  information.  The 535.129.03 NVIDIA driver will ignore
 _IGNORES = Lazy(r"The (\d{3}\.\d+(?:\.\d+)?) NVIDIA driver will ignore", needs=("driver will ignore",))
 # Error! Bad return status for module build on kernel: 6.4.6-76060406-generic (x86_64)
@@ -33,13 +41,27 @@ class Mismatch(msgspec.Struct, frozen=True):
 def parse_mismatch(text: str) -> Mismatch | None:
     """The two versions of an "API mismatch", which the kernel log spreads over lines."""
     found: Mismatch | None = None
-    for index, line in enumerate(text.splitlines()):
-        client = _CLIENT.search(line)
-        if client is not None:
+    lines = text.splitlines()
+    for index, line in enumerate(lines):
+        if "api mismatch: the client" not in line.lower():
+            continue
+        # As one sentence, whatever stands before each of its lines.
+        parts = [line, *(_LINE_START.sub("", part, 1) for part in lines[index + 1 : index + 8])]
+        sentence = " ".join(part.strip() for part in parts)
+        client = _CLIENT.search(sentence)
+        if client is None:
+            continue
+        module = _MODULE.search(sentence)
+        if module is None:
             found = Mismatch(client[1], index)
-        module = _MODULE.search(line)
-        if module is not None and found is not None and index - found.client_line < 8:
-            found = msgspec.structs.replace(found, module=module[1], module_line=index)
+            continue
+        end, read = index, 0
+        for offset, part in enumerate(parts):
+            read += len(part.strip()) + 1
+            if read > module.start(1):
+                end = index + offset
+                break
+        found = Mismatch(client[1], index, module[1], end)
     return found
 
 

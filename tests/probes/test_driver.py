@@ -480,6 +480,17 @@ def test_versions_of_an_api_mismatch():
     assert parse_mismatch("NVRM: API mismatch: nonsense") is None
 
 
+@pytest.mark.parametrize("indent", ["[   12.5] NVRM: ", "                 NVRM: "])
+def test_an_api_mismatch_may_name_its_client(indent):
+    text = (
+        "[   12.5] NVRM: API mismatch: the client 'nvidia-smi' (pid 4711)\n"
+        f"{indent}has the version 570.86.10, but this kernel module has\n"
+        f"{indent}the version 565.77.  Please make sure that this\n"
+        f"{indent}kernel module and all NVIDIA driver components\n"
+    )
+    assert astuple(parse_mismatch(text)) == ("570.86.10", 0, "565.77", 2)
+
+
 def test_a_glob_that_shows_the_module_of_another_kernel_only():
     text = "$ uname -r\n5.15.0-1030-gcp\n$ ls /lib/modules/*/kernel/drivers/video/nvidia.ko\n/lib/modules/5.15.0-1027-gcp/kernel/drivers/video/nvidia.ko\n"
     facts = paste(text).driver
