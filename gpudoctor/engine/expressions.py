@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import re
-import types
 import typing
 from collections.abc import Iterator
 from typing import Any
@@ -16,11 +15,10 @@ import msgspec
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
-from gpudoctor.engine.items import EACH
+from gpudoctor.engine.fact_types import Path, each_types, fields, item_type, variable_types
 from gpudoctor.engine.model import Compiled
 from gpudoctor.facts import Fact, Facts, plain
 
-Path = str
 ITEM = "this_item"  # of a list, asked about alone
 _ITEM = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
 _SCALARS: dict[Any, Any] = {
@@ -40,22 +38,6 @@ class ExpressionError(Exception):
     """An expression that does not parse, or names a fact that does not exist, or compares different types."""
 
 
-def _without_none(annotation: Any) -> Any:
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        kinds = [a for a in typing.get_args(annotation) if a is not type(None)]
-        return kinds[0]
-    return annotation
-
-
-@functools.cache
-def fields(struct: type[Fact]) -> dict[str, Any]:
-    """Field name -> type without None, of one fact type."""
-    hints: dict[str, Any] = {}
-    for kind in reversed(struct.__mro__):
-        hints |= vars(kind).get("__annotations__", {})  # facts' annotations are types: nothing in them is put off
-    return {name: _without_none(hints[name]) for name in struct.__struct_fields__ if name != "evidence"}
-
-
 def _cel_type(annotation: Any) -> Any:
     origin = typing.get_origin(annotation)
     if origin is list:
@@ -67,35 +49,6 @@ def _cel_type(annotation: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, str):
         return cel.Type.STRING
     return _SCALARS[annotation]
-
-
-@functools.cache
-def variable_types() -> dict[Path, Any]:
-    """Every fact path that rules may name -> its Python type."""
-    found: dict[Path, Any] = {}
-    for group, kind in fields(Facts).items():
-        if isinstance(kind, type) and issubclass(kind, Fact):
-            found |= {f"{group}.{name}": annotation for name, annotation in fields(kind).items()}
-        else:
-            found[group] = kind
-    return found
-
-
-@functools.cache
-def item_type(path: Path) -> type[Fact] | None:
-    """The fact type of a list's items, or None when `path` is no list of facts."""
-    annotation = variable_types().get(path)
-    if typing.get_origin(annotation) is not list:
-        return None
-    kind = typing.get_args(annotation)[0]
-    return kind if isinstance(kind, type) and issubclass(kind, Fact) else None
-
-
-@functools.cache
-def _each_types(each: str) -> dict[Path, Any]:
-    kind = item_type(EACH[each].path)
-    assert kind is not None
-    return {f"{each}.{name}": annotation for name, annotation in fields(kind).items()}
 
 
 def _version_key(text: str) -> str:
@@ -121,7 +74,7 @@ def environment(each: str | None = None) -> Any:
     """The CEL environment of node rules, or of rules over `each`."""
     declared = {path: _cel_type(annotation) for path, annotation in variable_types().items()}
     if each:
-        declared |= {path: _cel_type(annotation) for path, annotation in _each_types(each).items()}
+        declared |= {path: _cel_type(annotation) for path, annotation in each_types(each).items()}
     declared["kernel.xid_counts"] = cel.Type.Map(cel.Type.INT, cel.Type.INT)
     declared["m"] = cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
     declared[ITEM] = _ITEM
@@ -148,7 +101,7 @@ def _check_item_fields(expression: str, each: str | None) -> None:
     """Fields of items inside lists, which CEL itself leaves unchecked: gpus.exists(g, g.no_such_fact)."""
     text = _STRING.sub("''", expression)
     known: dict[str, type[Fact]] = {}
-    types_of = variable_types() | (_each_types(each) if each else {})
+    types_of = variable_types() | (each_types(each) if each else {})
     for macro in _MACRO.finditer(text):
         path, variable = macro.group(1), macro.group(3)
         head, _, rest = path.partition(".")
@@ -174,7 +127,7 @@ def _names(expression: str, each: str | None) -> list[Path]:
     """The declared variables in an expression: `gpus`, `driver.loaded`, `xid.code` of an item, `m` for a message's groups."""
     declared = {*variable_types(), "kernel.xid_counts", "m", ITEM}
     if each:
-        declared |= set(_each_types(each))
+        declared |= set(each_types(each))
     found: list[Path] = []
     for token in _NAME.findall(_STRING.sub("''", _expand(expression))):
         parts = token.split(".")
@@ -298,7 +251,7 @@ class Evaluator:
             for name in compiled.names:
                 if name.startswith(prefix) and (value := getattr(item, name[len(prefix) :])) is not None:
                     found[name] = _known(plain(value))
-            found = _as_declared(found, _each_types(each))
+            found = _as_declared(found, each_types(each))
         if captured is not None and "m" in compiled.names:
             found["m"] = captured
         return found
