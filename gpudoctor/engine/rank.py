@@ -68,7 +68,17 @@ def _decided(weighed: list[Weighed]) -> list[Weighed]:
     return sorted(weighed, key=lambda w: w.cause.standing == Standing.RULED_OUT)
 
 
+def _with_groups(cause: Cause, fired: Fired, machine: Machine) -> Fired:
+    """With the named groups of the messages that speak for the cause, which fill its texts like the symptom's own."""
+    found: dict[str, str] = {}
+    for clue in cause.supports:
+        for match in machine.find(fired.loaded, clue.message):
+            found = match.groups | found
+    return msgspec.structs.replace(fired, captured=found | (fired.captured or {})) if found else fired
+
+
 def _weigh(cause: Cause, fired: Fired, machine: Machine) -> Weighed:
+    fired = _with_groups(cause, fired, machine)
     held, unknown, checks = _clues(cause.supports, fired, machine)
     against, unknown_against, more_checks = _clues(cause.against, fired, machine)
     decisive = any(c.weight == Weight.DECISIVE for c in held)

@@ -99,6 +99,20 @@ def test_a_decisive_clue_for_a_cause_leaves_no_room_for_those_that_nothing_speak
     assert standings == [("not-loaded", Standing.LIKELY), ("not-built", Standing.POSSIBLE)]
 
 
+def test_groups_of_a_clues_message_fill_its_cause(tmp_path: Path) -> None:
+    named = RULE.replace('"modprobe: FATAL"', "'Module (?P<module>\\w+) not found'").replace(
+        "title: Not loaded", 'title: "{m.module // The module} is not there"'
+    )
+    (tmp_path / "driver").mkdir()
+    (tmp_path / "driver" / "not-running.yaml").write_text(named)
+    (one,), _ = check_files([(tmp_path, tmp_path / "driver" / "not-running.yaml")])
+    text = PASTE + "\nmodprobe: FATAL: Module nvidia_uvm not found\n"
+    (finding,) = diagnose(RuleSet({one.id: one}), Facts(), paste(text)).findings
+    assert finding.causes[0].title == "nvidia_uvm is not there"
+    (finding,) = diagnose(RuleSet({one.id: one}), Facts(), paste(PASTE)).findings
+    assert "The module is not there" in [cause.title for cause in finding.causes]
+
+
 def test_a_message_alone_leaves_causes_possible_and_names_the_deciding_command(rules: RuleSet) -> None:
     result = diagnose(rules, Facts(), paste(PASTE))
     (finding,) = result.findings
