@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from gpudoctor.facts import PciDevice
+from gpudoctor.facts import Document, PciDevice
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import quote_document
 from gpudoctor.probes.merge_gpus import normal_bdf
@@ -21,6 +21,12 @@ _NO_BAR = Lazy(rf"NVRM: BAR\d is 0M @ 0x0 \(PCI:{_BDF}\)", re.IGNORECASE)
 _ENUMERATED = Lazy(rf"pci {_BDF}: \[(10de:[0-9a-f]{{4}})\] type \S+ class 0x(0300|0302|0380)", re.IGNORECASE)
 # nvidia 0000:01:00.0: enabling device; NVRM: GPU 0000:01:00.0: RmInitAdapter failed!
 _DRIVEN = Lazy(rf"(?:\bnvidia |NVRM: GPU (?:at PCI:)?|nvidia: probe of ){_BDF}[: ]", re.IGNORECASE)
+# pci 0000:01:00.0: BAR 1: no space for [mem size 0x400000000 64bit pref]; a later "assigned" takes it back.
+# pci 0000:01:00.0: BAR 1 [mem size 0x400000000 64bit pref]: can't assign; no space
+_BAR_STATE = Lazy(
+    rf"\b[\w-]+ {_BDF}: BAR ([0-5])(?: \[mem [^\]]*\])?: (?:(assigned)|(?:failed to|can't) assign|no space for)",
+    re.IGNORECASE,
+)
 _QUICK = Lazy(r"NVRM|nvidia|10de:", re.IGNORECASE)
 
 
@@ -47,7 +53,29 @@ def devices_in_logs(source: Source) -> list[PciDevice]:
                     evidence = {**device.evidence, "bar_unassigned": proof}
                     device = msgspec.structs.replace(device, bar_unassigned=True, evidence=evidence)
                 devices[bdf] = device
+        _with_bar_states(document, devices)
     return list(devices.values())
+
+
+def _with_bar_states(document: Document, devices: dict[str, PciDevice]) -> None:
+    """Marks the known devices of which the kernel could not place a memory region, and did not later."""
+    if not devices or ": BAR " not in document.text:
+        return
+    failed: dict[tuple[str, str], int] = {}
+    for index, line in enumerate(document.text.splitlines()):
+        match = _BAR_STATE.search(line)
+        bdf = normal_bdf(match[1]) if match else None
+        if match is None or bdf is None:
+            continue
+        if match[3]:
+            failed.pop((bdf, match[2]), None)
+        elif "[io " not in line:
+            failed.setdefault((bdf, match[2]), index)
+    for (bdf, _), index in failed.items():
+        device = devices.get(bdf)
+        if device is not None and not device.bar_unassigned:
+            evidence = {**device.evidence, "bar_unassigned": quote_document(document, index)}
+            devices[bdf] = msgspec.structs.replace(device, bar_unassigned=True, evidence=evidence)
 
 
 def completed(devices: list[PciDevice], logged: list[PciDevice]) -> list[PciDevice]:

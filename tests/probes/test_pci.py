@@ -234,6 +234,25 @@ SYSFS_LINKS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("lines", "unassigned"),
+    [
+        ("pci 0000:05:00.0: BAR 1: no space for [mem size 0x800000000 64bit pref]\n", True),
+        ("pci 0000:05:00.0: BAR 1 [mem size 0x800000000 64bit pref]: can't assign; no space\n", True),
+        (
+            "pci 0000:05:00.0: BAR 1: failed to assign [mem size 0x800000000 64bit pref]\n"
+            "pci 0000:05:00.0: BAR 1: assigned [mem 0x3000000000-0x37ffffffff 64bit pref]\n",
+            None,
+        ),
+        ("pci 0000:05:00.0: BAR 5: no space for [io  size 0x0080]\n", None),
+        ("pci 0000:06:00.0: BAR 1: no space for [mem size 0x800000000 64bit pref]\n", None),
+    ],
+)
+def test_a_kernel_log_tells_of_regions_without_space(lines, unassigned):
+    log = "pci 0000:05:00.0: [10de:2684] type 00 class 0x030000\n" + lines
+    assert [device.bar_unassigned for device in pci.probe(open_text(log)).nvidia_devices] == [unassigned]
+
+
 def test_sysfs_tells_all_but_the_name():
     lspci = "0000:3b:00.0 3D controller [0302]: NVIDIA Corporation GA100 [A100 SXM4 80GB] [10de:20b2] (rev a1)\n\tKernel modules: nouveau, nvidia\n"
     facts = pci.probe(machine(sysfs_files(), links=SYSFS_LINKS, commands={("lspci", "-nnDk"): lspci}))
