@@ -9,7 +9,7 @@ from gpudoctor.facts import Evidence, Host
 from gpudoctor.probes import host_limits as limits
 from gpudoctor.probes import host_os as names
 from gpudoctor.probes.ask import exists, first_command, first_file, is_absent, is_machine, read_text, said
-from gpudoctor.probes.collect import Collected, find_line, quote
+from gpudoctor.probes.collect import Collected, find_line, quote, quote_document
 from gpudoctor.probes.container_detect import detect
 from gpudoctor.probes.host_health import collect_health
 from gpudoctor.probes.host_hints import collect_hints
@@ -86,6 +86,13 @@ def _kernel_from_log(source: Source, found: Collected) -> None:
                 found.set("kernel_release", names.kernel_in_version_string(match[0]), evidence)
                 found.set("kernel_compiler", names.compiler_in_version_string(match[0]), evidence)
                 return
+    for document in source.documents():
+        # modprobe looks in the folder of the running kernel, so its complaint names it.
+        match = re.search(r"modprobe: .*not found in directory /lib/modules/(\d[\w.+~-]*)", document.text)
+        if match:
+            index = document.text.count("\n", 0, match.start())
+            found.set("kernel_release", match[1], quote_document(document, index))
+            return
 
 
 def _distribution(source: Source, found: Collected) -> None:

@@ -345,3 +345,9 @@ def test_tegra(files, release, tegra):
     commands = {("uname", "-r"): f"{release}\n"} if release else {}
     facts = host.probe(machine(files, commands=commands))
     assert (facts.is_tegra if facts else None) is tegra
+
+
+def test_modprobe_names_the_running_kernel():
+    text = "$ sudo modprobe nvidia\nmodprobe: FATAL: Module nvidia not found in directory /lib/modules/6.11.4-arch1-1\n$ ls /lib/modules\n6.11.6-arch1-1\n"
+    facts = host.probe(open_text(text))
+    assert (facts.kernel_release, facts.kernels_installed) == ("6.11.4-arch1-1", ["6.11.6-arch1-1"])
