@@ -44,6 +44,8 @@ class KubernetesPod(Fact, frozen=True, kw_only=True):
 class Kubernetes(Fact, frozen=True, kw_only=True):
     nodes: list[KubernetesNode] | None = None
     pods: list[KubernetesPod] | None = None
+    container_limits: list[int] | None = None  # GPU limit of each container of a pasted pod that has one
+    misplaced_sharing: list[str] | None = None  # time-slicing settings that stand under flags, where they are ignored
 
 
 class SlurmNode(Fact, frozen=True, kw_only=True):

@@ -12,6 +12,8 @@ import msgspec
 
 from gpudoctor.facts import Kubernetes, KubernetesNode, KubernetesPod
 from gpudoctor.lazy import Lazy
+from gpudoctor.probes.ask import is_machine
+from gpudoctor.probes.kubernetes_manifest import container_limits, misplaced_sharing
 from gpudoctor.probes.kubernetes_objects import parse_objects
 from gpudoctor.probes.kubernetes_tables import (
     is_pod,
@@ -47,9 +49,17 @@ def probe(source: Source) -> Kubernetes | None:
             found = parse_kubernetes(answer.stdout, answer.request)
             nodes += found.nodes or []
             pods += found.pods or []
-    if not nodes and not pods:
+    texts = [] if is_machine(source) else [document.text for document in source.documents()]
+    limits = max((container_limits(text) for text in texts), key=len, default=[])
+    misplaced = next((fields for text in texts if (fields := misplaced_sharing(text)) is not None), None)
+    if not nodes and not pods and not limits and misplaced is None:
         return None
-    return Kubernetes(nodes=_merge_nodes(nodes) or None, pods=_merge_pods(pods) or None)
+    return Kubernetes(
+        nodes=_merge_nodes(nodes) or None,
+        pods=_merge_pods(pods) or None,
+        container_limits=limits or None,
+        misplaced_sharing=misplaced,
+    )
 
 
 def parse_kubernetes(text: str, source: str = "kubectl") -> Kubernetes:
