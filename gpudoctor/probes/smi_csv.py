@@ -13,7 +13,7 @@ from gpudoctor.lazy import Lazy
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.smi_gpu import finish
 from gpudoctor.probes.smi_report import SmiReport, refused_gpu
-from gpudoctor.probes.throttle import reason_of_label
+from gpudoctor.probes.throttle import reason_of_label, reasons_of_mask
 
 SOURCE = "nvidia-smi --query-gpu"
 _LIST_ROW = Lazy(r"^\s*GPU (?P<index>\d+): (?P<name>.*?)(?: \(UUID: (?P<uuid>[^)]*)\))?\s*$")
@@ -104,6 +104,8 @@ _COLUMNS: dict[str, tuple[str, values.Convert]] = {
 }
 _OTHER = frozenset({"timestamp", "count", "driver_version", "cuda_version"})
 _KEYS = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index")
+_MASKS = frozenset({"clocks_event_reasons.active", "clocks_throttle_reasons.active"})
+_MASK = Lazy(r"^0x([0-9A-Fa-f]{1,16})$")
 _REASON = Lazy(r"^clocks_(?:event|throttle)_reasons\.(?P<label>\w+)$")
 
 
@@ -189,6 +191,8 @@ def _gpu(row: dict[str, str], place: int | None, quoted: Evidence) -> Gpu:
             state = values.plain(cell)
             if state in ("active", "not active"):
                 reasons = (reasons or []) + ([reason] if state == "active" else [])
+        elif column in _MASKS and (mask := _MASK.match(cell.strip())):
+            reasons = (reasons or []) + [r for r in reasons_of_mask(int(mask[1], 16)) if r not in (reasons or [])]
         elif column in _COLUMNS:
             name, convert = _COLUMNS[column]
             value = convert(cell)

@@ -194,6 +194,14 @@ def test_csv_without_header_is_read_by_the_command_that_was_typed() -> None:
     assert parse_query("NVIDIA L4, 55, 70.12\n").gpus is None
 
 
+def test_csv_tells_the_reasons_by_their_mask() -> None:
+    report = parse_query(
+        "index, clocks_throttle_reasons.active\n0, 0x0000000000000004\n1, 0x0000000000000000\n2, [N/A]\n"
+    )
+    assert report.gpus is not None
+    assert [gpu.throttle_reasons for gpu in report.gpus] == [["sw_power_cap"], [], None]
+
+
 def test_csv_samples_over_time_are_one_gpu() -> None:
     command = "--query-gpu=timestamp,temperature.gpu,fan.speed,clocks_event_reasons.sw_thermal_slowdown"
     text = "2026/04/09 14:02:11.120, 88, 30 %, Not Active\n2026/04/09 14:02:16.121, 92, 30 %, Active\n"
