@@ -23,6 +23,12 @@ _CLIENT = Lazy(
 )
 _MODULE = Lazy(r"this kernel module has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
 _LINE_START = Lazy(r"^.*?NVRM:\s*|^\s+")
+# nouveau 0000:01:00.0: NVIDIA GM204 (124020a1); nouveau 0000:01:00.0: DRM: VRAM: 4096 MiB
+_NOUVEAU = Lazy(
+    r"^.*\bnouveau (?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: (?:NVIDIA|DRM|fb|bios|drm|disp)\b.*",
+    re.MULTILINE,
+    needs=("nouveau ",),
+)
 # NVRM:  information.  The 535.129.03 NVIDIA driver will ignore
 _IGNORES = Lazy(r"The (\d{3}\.\d+(?:\.\d+)?) NVIDIA driver will ignore", needs=("driver will ignore",))
 # Error! Bad return status for module build on kernel: 6.4.6-76060406-generic (x86_64)
@@ -79,6 +85,9 @@ def collect_from_logs(source: Source, found: Collected) -> None:
             found.set("library_version", mismatch.client, quote_document(document, mismatch.client_line))
             if mismatch.module is not None and mismatch.module_line is not None:
                 found.set("kernel_module_version", mismatch.module, quote_document(document, mismatch.module_line))
+        nouveau = _NOUVEAU.search(text)
+        if nouveau is not None and "NVRM: loading NVIDIA" not in text:
+            found.set("nouveau_loaded", True, quote_document(document, text.count("\n", 0, nouveau.start())))
         failed = _BUILD_FAILED.search(text)
         if failed is not None:
             line = text.count("\n", 0, failed.start())

@@ -480,6 +480,13 @@ def test_versions_of_an_api_mismatch():
     assert parse_mismatch("NVRM: API mismatch: nonsense") is None
 
 
+def test_a_kernel_log_shows_that_nouveau_has_the_gpu():
+    log = "[    5.4] nouveau 0000:02:00.0: NVIDIA TU116 (168000a1)\n[    5.9] nouveau 0000:02:00.0: DRM: VRAM: 6144 MiB\n"
+    assert paste(log).driver.nouveau_loaded is True
+    later = paste(log + "[   90.1] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.10  Release Build\n").driver
+    assert later.nouveau_loaded is None
+
+
 @pytest.mark.parametrize("indent", ["[   12.5] NVRM: ", "                 NVRM: "])
 def test_an_api_mismatch_may_name_its_client(indent):
     text = (
