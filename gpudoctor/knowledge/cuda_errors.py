@@ -12,7 +12,7 @@ _ELSEWHERE = {127, 200, 300, 301, 302, 303, 304, 400, 401, 402, 500}  # exit cod
 
 _BETWEEN = r"[\s_:=(,]{0,3}"
 _MARK = r"[\s:=#()\[,'\"]{1,6}"
-_MORE = rf"(?:{_BETWEEN}(?:code|number|no\.|value|status|result|with|of|is|was|returned|error|cudaerror(?:_t)?|curesult))*"
+_MORE = rf"(?:{_BETWEEN}(?:code|number|no\.|value|status|result|with|of|is|was|returned|error|driver|runtime|cudaerror(?:_t)?|curesult))*"
 _END = r"(?:[^\w.%]|\.\s|\.?$)"
 _END_OF_LOW = (
     r"(?:\s*(?:[^\w\s.%]|\.\s|\.?$)"
