@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+_POSIX_CLASS = re.compile(r"\[:\^?\w+:\]")
 Required = list[Any]  # in this order: words, and lists of alternatives, each of which is a Required
 
 
@@ -27,7 +28,7 @@ def needs(pattern: str) -> Needs:
 
 
 def _parsed(pattern: str) -> Required:
-    if "[[" in pattern:
+    if _POSIX_CLASS.search(pattern):  # Python reads its first half as a set of letters
         return []
     try:
         return _required(sre_parser.parse(pattern))

@@ -24,6 +24,7 @@ LOG = Document(
         (r"\d+", None),
         ("a?b*", None),
         ("(?:nvidia)+", ["nvidia"]),
+        (r"environ\[[\"']VARIABLE", ["variable"]),
     ],
 )
 def test_every_match_contains_one_of_the_literals(pattern: str, expected: list[str] | None) -> None:
