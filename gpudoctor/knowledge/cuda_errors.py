@@ -16,10 +16,11 @@ _MORE = rf"(?:{_BETWEEN}(?:code|number|no\.|value|status|result|with|of|is|was|r
 _END = r"(?:[^\w.%]|\.\s|\.?$)"
 _END_OF_LOW = (
     r"(?:\s*(?:[^\w\s.%]|\.\s|\.?$)"
-    r"|\s+(?:at|in|on|from|while|when|during|for|by|calling|returned|occurred|file|line|detected)\b)"
+    r"|\s+(?:at|in|on|from|with|while|when|during|for|by|calling|returned|occurred|file|line|detected)\b)"
 )
 _CUDA = r"\b(?:lib)?cu(?:da|dart)(?:[ _-]?(?:runtime|driver|api|rt|kernel|launch|call|init(?:iali[sz]ation)?))*[ _-]?"
 _DRIVER_CALL = "Init|Driver|Device|Ctx|Module|Library|Kernel|Mem|Pointer|Launch|Stream|Event|Func|Link|Ipc|Array|Graph(?:Exec|Inst|Launch)"
+_NO_COUNT = r"\b(?-i:cuInit|cudaMalloc|cuMemAlloc|cu(?:da)?Ctx|cu(?:da)?Stream|cudaSetDevice|cudaDeviceSynchronize|cuDevicePrimaryCtxRetain|cu(?:da)?Launch)\w*"
 _FUNCTION = rf"\b(?-i:cuda[A-Z]|cu(?:{_DRIVER_CALL}))\w*"
 
 
@@ -61,6 +62,8 @@ def _ways(numbers: list[int], end: str) -> str:
             rf"{_CUDA}(?:error|failure|failed|exception|status|err)(?:_t|_enum)?{_MORE}{_MARK}{number}{end}",
             rf"\bcuresult{_MARK}{number}{end}",
             rf"{_FUNCTION}.{{0,40}}?\b(?:error|err|failed|failure)\b{_MORE}{_MARK}{number}{end}",
+            rf"{_NO_COUNT}.{{0,40}}?\b(?:returned|returns|result|ret)\b{_MORE}{_MARK}{number}{end}",
+            rf"\bcuda[A-Z]\w+\(.*\bcode: {number}, reason",
             rf"cudaSuccess \({number} vs|cudaSuccess \(\w+ vs\.? {number}\)",
             rf"\bcuda(?:Get|PeekAt)?LastError{_MARK}{number}{end}",
             rf"\[{number}\] Call to cu|\bcu(?:da)?GetError(?:String|Name){_MARK}{number}\b",

@@ -31,6 +31,7 @@ _FULL = Lazy(rf"^\s*[A-Z][a-z]{{2}} (?P<iso>{_ISO}) (?P<zone>[A-Z]{{2,5}})\s+")
 _HOST_AND_KERNEL = Lazy(r"^(?:\S+\s+)?kernel(?:\[\d+\])?:\s?")
 _HOST_AND_PROGRAM = Lazy(r"^(?:[\w.-]+\s+)?(?P<program>[\w./@-]+)(?:\[\d+\])?:\s")
 _SECONDS = Lazy(r"^\s*\[\s*(?P<seconds>\d{1,10}\.\d{1,9})(?:,\d+)?\]\s?")
+_CLOCK = Lazy(r"^\s*\d\d:\d\d:\d\d(?:[.,]\d+)?\s+(?=NVRM: |kernel: |nvidia|pcieport )")
 _CALLER = Lazy(r"^\[\s*[TC]\d+\]\s?")
 _HUMAN = Lazy(
     r"^\s*\[(?:[A-Z][a-z]{2} )?(?P<month>[A-Z][a-z]{2})\s+(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{4})\]\s?"
@@ -63,6 +64,8 @@ def read_line(line: str, now: float | None = None) -> LogLine:
         rest = rest[match.end() :]
     elif match := _HUMAN.match(rest):
         time = _civil(int(match["year"]), match["month"], match["day"], match["clock"])
+        rest = rest[match.end() :]
+    elif match := _CLOCK.match(rest):
         rest = rest[match.end() :]
     if match := _SECONDS.match(rest):
         seconds = float(match["seconds"])

@@ -42,6 +42,22 @@ def test_usual_wordings(line: str) -> None:
 @pytest.mark.parametrize(
     ("number", "line"),
     [
+        (3, "cuInit() returned 3 with device_count=0"),
+        (2, "cudaMalloc failed (2)"),
+        (999, "CUDA error DRIVER: '999' in func 'run' line 978"),
+        (
+            800,
+            "Error while calling cudaStreamCreate(&stream) in file gpu_data.cpp:231. code: 800, reason: operation not permitted",
+        ),
+    ],
+)
+def test_other_wordings(number: int, line: str) -> None:
+    assert found(number, line)
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
         (46, "CUDA error at kernel.cu:46"),
         (46, "CUDA error in line 46 : out of memory"),
         (46, "cuDNN error 46"),
