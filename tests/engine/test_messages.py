@@ -24,7 +24,7 @@ LOG = Document(
         (r"\d+", None),
         ("a?b*", None),
         ("(?:nvidia)+", ["nvidia"]),
-        (r"environ\[[\"']VARIABLE", ["variable"]),
+        (r"environ\[[\"']VARIABLE", ["environ["]),
     ],
 )
 def test_every_match_contains_one_of_the_literals(pattern: str, expected: list[str] | None) -> None:
