@@ -23,6 +23,12 @@ _CLIENT = Lazy(
 )
 _MODULE = Lazy(r"this kernel module has (?:the )?version (\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)
 _LINE_START = Lazy(r"^.*?NVRM:\s*|^\s+")
+# NVRM: installed in this system is not supported by the
+# NVRM: NVIDIA 570.86.15 driver release.
+_REFUSES = Lazy(
+    r"is not supported by the\s+(?:\S.{0,60}?NVRM:\s*|NVRM:\s*)?NVIDIA (\d{3}\.\d+(?:\.\d+)?)\s+driver release",
+    needs=("driver release",),
+)
 # nouveau 0000:01:00.0: NVIDIA GM204 (124020a1); nouveau 0000:01:00.0: DRM: VRAM: 4096 MiB
 _NOUVEAU = Lazy(
     r"^.*\bnouveau (?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: (?:NVIDIA|DRM|fb|bios|drm|disp)\b.*",
@@ -92,7 +98,7 @@ def collect_from_logs(source: Source, found: Collected) -> None:
         if failed is not None:
             line = text.count("\n", 0, failed.start())
             found.set("dkms_autoinstall_error", failed[0].strip()[:400], quote_document(document, line))
-        ignores = _IGNORES.search(text)
-        if ignores is not None:
-            line = text.count("\n", 0, ignores.start())
-            found.set("kernel_module_version", ignores[1], quote_document(document, line))
+        for refusal in (_IGNORES.search(text), _REFUSES.search(text)):
+            if refusal is not None:
+                line = text.count("\n", 0, refusal.start())
+                found.set("kernel_module_version", refusal[1], quote_document(document, line))

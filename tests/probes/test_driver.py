@@ -480,6 +480,14 @@ def test_versions_of_an_api_mismatch():
     assert parse_mismatch("NVRM: API mismatch: nonsense") is None
 
 
+@pytest.mark.parametrize("start", ["[   12.5] NVRM: ", "NVRM: ", "               "])
+def test_a_driver_that_refuses_a_gpu_names_its_release(start):
+    text = (
+        f"[   12.5] NVRM: installed in this system is not supported by the\n{start}NVIDIA 570.86.15 driver release.\n"
+    )
+    assert paste(text).driver.kernel_module_version == "570.86.15"
+
+
 def test_a_kernel_log_shows_that_nouveau_has_the_gpu():
     log = "[    5.4] nouveau 0000:02:00.0: NVIDIA TU116 (168000a1)\n[    5.9] nouveau 0000:02:00.0: DRM: VRAM: 6144 MiB\n"
     assert paste(log).driver.nouveau_loaded is True
