@@ -61,6 +61,9 @@ def _ways(numbers: list[int], end: str) -> str:
         [
             rf"{_CUDA}(?:error|failure|failed|exception|status|err)(?:_t|_enum)?{_MORE}{_MARK}{number}{end}",
             rf"\bcuresult{_MARK}{number}{end}",
+            rf"\b(?:driver|runtime) api error{_MARK}{number}{end}",
+            rf"\bcuda runtime \({number}\)|\binit(?:iali[sz]e)? cuda{_MARK}{number}{end}|\bcuda ret{_MARK}{number}{end}",
+            rf"{_NO_COUNT}(?:\(.*?\))? ?-> ?{number}{end}",
             rf"{_FUNCTION}.{{0,40}}?\b(?:error|err|failed|failure)\b{_MORE}{_MARK}{number}{end}",
             rf"{_NO_COUNT}.{{0,40}}?\b(?:returned|returns|result|ret)\b{_MORE}{_MARK}{number}{end}",
             rf"\bcuda[A-Z]\w+\(.*\bcode: {number}, reason",

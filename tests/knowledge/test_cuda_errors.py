@@ -43,6 +43,11 @@ def test_usual_wordings(line: str) -> None:
     ("number", "line"),
     [
         (3, "cuInit() returned 3 with device_count=0"),
+        (214, "Driver API error = 0214 from file <main.cpp>, line 88"),
+        (719, "Error Code 1: Cuda Runtime (719)"),
+        (803, "Couldn't init CUDA: 803"),
+        (999, "OptiX error: CUDA ret=999"),
+        (216, "cuDevicePrimaryCtxRetain -> 216"),
         (2, "cudaMalloc failed (2)"),
         (999, "CUDA error DRIVER: '999' in func 'run' line 978"),
         (
