@@ -192,6 +192,11 @@ def test_families(name: str, line: str) -> None:
     assert [name for name in ("xids", "sxids") if getattr(kernel, name)] == []
 
 
+def test_a_line_with_the_time_of_the_day_only() -> None:
+    kernel = parse_kernel_log("19:14:43  NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n")
+    assert only(kernel).code == 79
+
+
 def test_ids_are_unique() -> None:
     assert len({family.id for family in FAMILIES}) == len(FAMILIES)
 
