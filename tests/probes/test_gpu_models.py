@@ -91,21 +91,6 @@ def test_models_that_lspci_names_without_ids(name, slug, branch):
     assert gpus.first_branch_of_chip(name) == branch
 
 
-@pytest.mark.parametrize(
-    ("name", "slug", "branch"),
-    [
-        ("NVIDIA Corporation GA102GL [A10G]", "a10g", 455),
-        ("NVIDIA Corporation GA102 [GeForce RTX 9999]", None, 455),
-        ("NVIDIA Corporation Device 2900", None, None),
-        (None, None, None),
-    ],
-)
-def test_models_that_lspci_names_without_ids(name, slug, branch):
-    model = gpus.by_lspci_name(name)
-    assert (model and model.slug) == slug
-    assert gpus.first_branch_of_chip(name) == branch
-
-
 def test_driver_branches():
     numbers = [branch.branch for branch in driver_branches.branches()]
     assert numbers == sorted(numbers)
