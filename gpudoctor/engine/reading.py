@@ -17,10 +17,10 @@ from gpudoctor.engine.expressions import ExpressionError, compile_expression, it
 from gpudoctor.engine.items import EACH
 from gpudoctor.engine.load import ANY_TEXT, LoadedRule, Prepared, Problem, Whole
 from gpudoctor.engine.messages import options
-from gpudoctor.engine.model import Rule
-from gpudoctor.engine.required import needs
+from gpudoctor.engine.model import Message, Rule
+from gpudoctor.engine.required import Needs, needs
 from gpudoctor.facts import DocumentKind
-from gpudoctor.knowledge.cuda_errors import wordings
+from gpudoctor.knowledge.cuda_errors import CUDA_WORDS, wordings
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Lines = dict[tuple[str | int, ...], int]
@@ -167,12 +167,12 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
                 ExpressionError
             ):  # it needs more than its own item: the list is quoted as a whole
                 prepared.compiled[condition] = compile_expression(condition, each)
-    for path, pattern, within in _patterns(rule):
+    for path, message in _messages(rule):
         try:
-            re2.compile(pattern, options())
+            re2.compile(message.pattern, options())
         except re2.error as error:
             problem(path, f"not an RE2 pattern: {_re2_words(error)}")
-        for kind in within:
+        for kind in message.within or []:
             if kind not in set(DocumentKind):
                 problem(path, f"`within: {kind}` is none of {', '.join(DocumentKind)}")
     for i, cause in enumerate(rule.causes):
@@ -185,9 +185,9 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
                 if clue.when is None and not clue.message:
                     problem(("causes", i, kind, j), "a clue needs `when` or `message`")
     if not problems:
-        for path, pattern, _ in _patterns(rule):
+        for path, message in _messages(rule):
             prepared = of_symptom if path[0] == "symptom" else of_rest
-            prepared.needs[pattern] = needs(pattern)
+            prepared.needs[message.pattern] = _needs(message)
     known = of_symptom.needs | of_rest.needs
     words = sorted({word for one in known.values() for word in one.words or [ANY_TEXT]})
     packed = memoryview(msgspec.msgpack.encode(Whole(rule, of_rest)))
@@ -227,12 +227,19 @@ def _re2_words(error: Exception) -> str:
     return words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
 
 
-def _patterns(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], str, list[str]]]:
+def _needs(message: Message) -> Needs:
+    """Of the many ways to write a CUDA error, a name of CUDA's and the number are quickest told."""
+    if not message.cuda_error:
+        return needs(message.pattern)
+    return Needs(list(CUDA_WORDS), [[[form.encode()] for n in message.cuda_error for form in (f"{n}", f"{n:x}")]])
+
+
+def _messages(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], Message]]:
     for name in ("messages", "beside"):
         for i, message in enumerate(getattr(rule.symptom, name) or []):
-            yield ("symptom", name, i), message.pattern, message.within or []
+            yield ("symptom", name, i), message
     for i, cause in enumerate(rule.causes):
         for kind in ("supports", "against"):
             for j, clue in enumerate(getattr(cause, kind)):
                 for message in clue.message or []:
-                    yield ("causes", i, kind, j), message.pattern, message.within or []
+                    yield ("causes", i, kind, j), message

@@ -22,6 +22,11 @@ _CUDA = r"\b(?:lib)?cu(?:da|dart)(?:[ _-]?(?:runtime|driver|api|rt|kernel|launch
 _DRIVER_CALL = "Init|Driver|Device|Ctx|Module|Library|Kernel|Mem|Pointer|Launch|Stream|Event|Func|Link|Ipc|Array|Graph(?:Exec|Inst|Launch)"
 _NO_COUNT = r"\b(?-i:cuInit|cudaMalloc|cuMemAlloc|cu(?:da)?Ctx|cu(?:da)?Stream|cudaSetDevice|cudaDeviceSynchronize|cuDevicePrimaryCtxRetain|cu(?:da)?Launch)\w*"
 _FUNCTION = rf"\b(?-i:cuda[A-Z]|cu(?:{_DRIVER_CALL}))\w*"
+# Each of the wordings has one of these, in small letters.
+CUDA_WORDS = (
+    "cuda", "curesult", "cuinit", "cudriver", "cudevice", "cuctx", "cumodule", "culibrary", "cukernel", "cumem", "cupointer", "culaunch", "custream", "cuevent",
+    "cufunc", "culink", "cuipc", "cuarray", "cugraph", "cugeterror", "call to cu", "api error", "gpu", "kernel launch",
+)  # fmt: skip
 
 
 def wordings(numbers: Iterable[int]) -> str:

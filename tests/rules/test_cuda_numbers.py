@@ -1,7 +1,12 @@
 """Every number of cudaError_t that CUDA documents has an answer, as a number alone, in more than one wording."""
 
-import pytest
+import re
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpudoctor.knowledge.cuda_errors import CUDA_WORDS, wordings
 from tests.rules.reading import explain
 
 DOCUMENTED = [
@@ -23,3 +28,14 @@ def test_a_number_alone_has_an_answer(number: int) -> None:
     ]
     assert firsts[0] is not None
     assert firsts[0] == firsts[1]
+
+
+@pytest.mark.parametrize("numbers", [[2], [46], [700, 719], [999]])
+@given(data=st.data())
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+def test_each_way_to_write_a_number_has_a_word_that_lines_are_found_by(
+    numbers: list[int], data: st.DataObject
+) -> None:
+    line = data.draw(st.from_regex(re.compile(wordings(numbers), re.ASCII), fullmatch=True)).lower()
+    assert any(word in line for word in CUDA_WORDS)
+    assert any(form in line for number in numbers for form in (f"{number}", f"{number:x}"))
