@@ -17,6 +17,7 @@ from gpudoctor.engine.model import Message, Rule
 from gpudoctor.engine.needles import Needles
 from gpudoctor.engine.required import Needs, Required, end_of
 from gpudoctor.facts import Document, Evidence
+from gpudoctor.knowledge.cuda_errors import any_wording
 
 _MOST_LINES = 50  # of one document that are kept per pattern
 _QUOTE_LENGTH = 400
@@ -68,7 +69,7 @@ class Texts:
                 match
                 for document in self._documents
                 if (document.kind in message.within if message.within else not document.part)
-                for match in document.find(message.pattern, needs)
+                for match in document.find(message, needs)
             ]
         return self._found[key]
 
@@ -88,15 +89,18 @@ class _Searchable:
         self._lower = self._bytes.lower()  # ASCII only, so positions stay the same
         self._starts: list[int] | None = None
         self._by_word: dict[str, list[int]] = {}
+        self._cuda_errors: dict[int, bool] = {}
         self.words = needles.in_text(self._lower)
 
-    def find(self, pattern: str, needs: Needs) -> list[MessageMatch]:
+    def find(self, message: Message, needs: Needs) -> list[MessageMatch]:
         lines: Sequence[int] = self._lines_with(needs.words) if needs.words else range(len(self._line_starts()))
         if needs.in_order and lines:
             lines = self._with_all(lines, needs.in_order)
+        if message.cuda_error and lines:
+            lines = [number for number in lines if self._tells_cuda_error(number)]
         if not lines:
             return []
-        compiled = re2.compile(pattern, options())
+        compiled = re2.compile(message.pattern, options())
         found: list[MessageMatch] = []
         for number in lines:
             text = self._line(number)
@@ -105,7 +109,7 @@ class _Searchable:
                 groups = {k: v for k, v in match.groupdict().items() if v is not None}
                 line = self._line_number(number)
                 quoted = text.strip()[:_QUOTE_LENGTH]
-                found.append(MessageMatch(pattern, Evidence(self.name, quoted, line), groups))
+                found.append(MessageMatch(message.pattern, Evidence(self.name, quoted, line), groups))
                 if len(found) >= _MOST_LINES:
                     break
         return found
@@ -130,6 +134,14 @@ class _Searchable:
         return [
             number for number in lines if end_of(in_order, self._lower[starts[number] : self._line_end(number)]) >= 0
         ]
+
+    def _tells_cuda_error(self, number: int) -> bool:
+        """One pattern for all numbers first: each number's own is large, and compiling it takes milliseconds."""
+        known = self._cuda_errors.get(number)
+        if known is None:
+            compiled = re2.compile(any_wording(), options())
+            known = self._cuda_errors[number] = compiled.search(self._line(number)) is not None
+        return known
 
     def _line_starts(self) -> list[int]:
         if self._starts is None:

@@ -6,6 +6,7 @@ Numbers are those of cudaError_t and CUresult (https://docs.nvidia.com/cuda/cuda
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 _FIRST_TELLING = 30  # a lower number after `returned` may as well be a count
 _ELSEWHERE = {127, 200, 300, 301, 302, 303, 304, 400, 401, 402, 500}  # exit codes, and what web servers answer
@@ -32,20 +33,32 @@ CUDA_WORDS = (
 def wordings(numbers: Iterable[int]) -> str:
     """A message pattern for a line that gives one of these numbers as the error of a CUDA call."""
     told = sorted(set(numbers))
-    ways = [_ways(some, end) for some, end in ((_low(told), _END_OF_LOW), (_high(told), _END)) if some]
+    ways = [_ways(_any(some), end) for some, end in ((_low(told), _END_OF_LOW), (_high(told), _END)) if some]
     high = _high(told)
     unmistakable = [one for one in high if one not in _ELSEWHERE]
     if high:
-        ways.append(
-            rf"{_FUNCTION}.{{0,40}}?\b(?:returned|returns|status|result|ret)\b{_MORE}{_MARK}{_any(high)}{_END}"
-        )
+        ways.append(_returned(_any(high)))
     if unmistakable:
-        number = _any(unmistakable)
-        ways += [
-            rf"\b(?:cuda|gpus?|kernel launch)\b.{{0,60}}?\berror(?: code| number)?{_MARK}{number}{_END}",
-            rf"\berror(?: code| number)?{_MARK}{number}\)? (?:from|in|by|on|at|while|when|calling|during) (?:\w+ ){{0,3}}cu(?:da|dart)",
-        ]
+        ways += _loose(_any(unmistakable))
     return "|".join(ways)
+
+
+@cache
+def any_wording() -> str:
+    """A pattern for a line that gives any number in one of the wordings: it passes over what no single one would match."""
+    number = r"(?:\d{1,6}|0x[0-9a-f]{1,6})"
+    return "|".join([_ways(number, _END), _returned(number), *_loose(number)])
+
+
+def _returned(number: str) -> str:
+    return rf"{_FUNCTION}.{{0,40}}?\b(?:returned|returns|status|result|ret)\b{_MORE}{_MARK}{number}{_END}"
+
+
+def _loose(number: str) -> list[str]:
+    return [
+        rf"\b(?:cuda|gpus?|kernel launch)\b.{{0,60}}?\berror(?: code| number)?{_MARK}{number}{_END}",
+        rf"\berror(?: code| number)?{_MARK}{number}\)? (?:from|in|by|on|at|while|when|calling|during) (?:\w+ ){{0,3}}cu(?:da|dart)",
+    ]
 
 
 def _low(numbers: list[int]) -> list[int]:
@@ -60,8 +73,7 @@ def _any(numbers: list[int]) -> str:
     return rf"(?:0*(?:{'|'.join(map(str, numbers))})|0x0*(?:{'|'.join(f'{one:x}' for one in numbers)}))"
 
 
-def _ways(numbers: list[int], end: str) -> str:
-    number = _any(numbers)
+def _ways(number: str, end: str) -> str:
     return "|".join(
         [
             rf"{_CUDA}(?:error|failure|failed|exception|status|err)(?:_t|_enum)?{_MORE}{_MARK}{number}{end}",
