@@ -103,7 +103,7 @@ def _changes(command: str) -> bool:
 
 
 def _messages(rule: Rule, rules: RuleSet) -> Iterator[str]:
-    for message in rule_messages(rule):
+    for _, message in rule_messages(rule):
         if needs(message.pattern).words is None:
             yield f"the message `{message.pattern}` has no literal of 3 letters: it would be tried on every line"
 

@@ -7,7 +7,7 @@ a thousand patterns then cost a thousand fast searches, and no pattern is compil
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -39,13 +39,16 @@ def options() -> Any:
     return chosen
 
 
-def rule_messages(rule: Rule) -> list[Message]:
-    """Every message of a rule: its symptom's and its clues'."""
-    found = [*(rule.symptom.messages or []), *(rule.symptom.beside or [])]
-    for cause in rule.causes:
-        for clue in [*cause.supports, *cause.against]:
-            found += clue.message or []
-    return found
+def rule_messages(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], Message]]:
+    """Every message of a rule, its symptom's and its clues', with its place in the rule's file."""
+    for name in ("messages", "beside"):
+        for i, message in enumerate(getattr(rule.symptom, name) or []):
+            yield ("symptom", name, i), message
+    for i, cause in enumerate(rule.causes):
+        for kind in ("supports", "against"):
+            for j, clue in enumerate(getattr(cause, kind)):
+                for message in clue.message or []:
+                    yield ("causes", i, kind, j), message
 
 
 class Texts:

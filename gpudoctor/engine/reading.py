@@ -16,7 +16,7 @@ from gpudoctor.engine import templates
 from gpudoctor.engine.expressions import ExpressionError, compile_expression, item_conditions
 from gpudoctor.engine.items import EACH
 from gpudoctor.engine.load import ANY_TEXT, LoadedRule, Prepared, Problem, Whole
-from gpudoctor.engine.messages import options
+from gpudoctor.engine.messages import options, rule_messages
 from gpudoctor.engine.model import Message, Rule
 from gpudoctor.engine.required import Needs, needs
 from gpudoctor.facts import DocumentKind
@@ -97,7 +97,7 @@ def _with_wordings(message: Any) -> Any:
     """`cuda_error: [46]` stands for every way in which programs write the number."""
     numbers = message.get("cuda_error") if isinstance(message, dict) else None
     listed = numbers if isinstance(numbers, list) else [numbers]
-    if not listed or "pattern" in message or not all(isinstance(one, str) and one.isdigit() for one in listed):
+    if not listed or "pattern" in message or not all(isinstance(one, str) and one.isdecimal() for one in listed):
         return message  # what is wrong with it, the model's check says
     return message | {"pattern": wordings(map(int, listed)), "cuda_error": listed}
 
@@ -167,7 +167,7 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
                 ExpressionError
             ):  # it needs more than its own item: the list is quoted as a whole
                 prepared.compiled[condition] = compile_expression(condition, each)
-    for path, message in _messages(rule):
+    for path, message in rule_messages(rule):
         try:
             re2.compile(message.pattern, options())
         except re2.error as error:
@@ -185,7 +185,7 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
                 if clue.when is None and not clue.message:
                     problem(("causes", i, kind, j), "a clue needs `when` or `message`")
     if not problems:
-        for path, message in _messages(rule):
+        for path, message in rule_messages(rule):
             prepared = of_symptom if path[0] == "symptom" else of_rest
             prepared.needs[message.pattern] = _needs(message)
     known = of_symptom.needs | of_rest.needs
@@ -232,14 +232,3 @@ def _needs(message: Message) -> Needs:
     if not message.cuda_error:
         return needs(message.pattern)
     return Needs(list(CUDA_WORDS), [[[form.encode()] for n in message.cuda_error for form in (f"{n}", f"{n:x}")]])
-
-
-def _messages(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], Message]]:
-    for name in ("messages", "beside"):
-        for i, message in enumerate(getattr(rule.symptom, name) or []):
-            yield ("symptom", name, i), message
-    for i, cause in enumerate(rule.causes):
-        for kind in ("supports", "against"):
-            for j, clue in enumerate(getattr(cause, kind)):
-                for message in clue.message or []:
-                    yield ("causes", i, kind, j), message

@@ -54,7 +54,7 @@ def parse_specification(text: str) -> Specification:
 def _node_majors(text: str) -> dict[str, int]:
     """Of each list item that has both: the file on the host and the major number."""
     majors = {}
-    for item in re.split(_ITEM.pattern, text):
+    for item in _ITEM.split(text):
         path, major = _HOST_PATH.search(item) or _NODE.search(item), _MAJOR.search(item)
         if path and major and path[1].startswith("/dev/"):
             majors[path[1]] = int(major[1])

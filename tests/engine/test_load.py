@@ -52,6 +52,11 @@ def test_a_right_rule_loads(tmp_path: Path) -> None:
         ),
         ("symptom:\n", "symptom:\n  each: gpus\n", "driver/not-running.yaml:5: unknown `each: gpus`; one of gpu, "),
         ("title: The", "title: 'The", "driver/not-running.yaml:"),
+        (
+            '["couldn.t communicate with the NVIDIA driver"]',
+            '[{cuda_error: ["²"]}]',
+            "driver/not-running.yaml:6: Expected `int`, got `str`",
+        ),
     ],
 )
 def test_a_wrong_rule_is_told_with_file_and_line(tmp_path: Path, old: str, new: str, says: str) -> None:
