@@ -23,11 +23,12 @@ class PreparedRules(BuildHookInterface[Any]):
         sys.path.insert(0, self.root)
         from gpudoctor.engine.load import PREPARED, check_files, encoded, rule_files
 
-        loaded, problems = check_files(rule_files(Path(self.root) / "rules"))
+        rules = Path(self.root) / "rules"
+        loaded, problems = check_files(rules, map(Path, rule_files(rules)))
         if problems:
             raise SystemExit("\n".join(map(str, problems)))
         out = Path(tempfile.mkdtemp(prefix="gpudoctor-rules-")) / PREPARED
-        out.write_bytes(encoded(loaded, Path(self.root) / "rules"))
+        out.write_bytes(encoded(loaded, rules))
         build_data["force_include"][str(out)] = f"gpudoctor/_rules/{PREPARED}"
         self._made = out.parent
 

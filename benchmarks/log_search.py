@@ -66,7 +66,7 @@ def main() -> int:
     args = ask.parse_args()
     if not (grep := shutil.which("grep")):
         sys.exit("needs GNU grep")
-    wanted = sorted(load_rules().words())  # one or more for each message of each rule
+    wanted = sorted(load_rules().words)  # one or more for each message of each rule
     with tempfile.TemporaryDirectory(prefix="gpudoctor-log-") as temporary:
         log = args.keep or Path(temporary) / "kernel.log"
         if not log.exists():

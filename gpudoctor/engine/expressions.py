@@ -70,8 +70,8 @@ def _functions() -> list[Any]:
 
 
 @functools.cache
-def environment(each: str | None = None) -> Any:
-    """The CEL environment of node rules, or of rules over `each`."""
+def declarations(each: str | None = None) -> Any:
+    """The CEL environment in which expressions of node rules, or of rules over `each`, are checked."""
     declared = {path: _cel_type(annotation) for path, annotation in variable_types().items()}
     if each:
         declared |= {path: _cel_type(annotation) for path, annotation in each_types(each).items()}
@@ -79,6 +79,12 @@ def environment(each: str | None = None) -> Any:
     declared["m"] = cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
     declared[ITEM] = _ITEM
     return cel.NewEnv(variables=declared, functions=_functions(), extensions=[ext_strings.ExtStrings()])
+
+
+@functools.cache
+def runtime() -> Any:
+    """The CEL environment in which checked expressions are evaluated: their names need not be declared again."""
+    return cel.NewEnv(variables={}, functions=_functions(), extensions=[ext_strings.ExtStrings()])
 
 
 def _expand(expression: str) -> str:
@@ -89,7 +95,7 @@ def compile_expression(expression: str, each: str | None = None) -> Compiled:
     """Check and compile. Raises ExpressionError with the reason in one line."""
     _check_item_fields(expression, each)
     try:
-        code = bytes(environment(each).compile(_expand(expression)).serialize())
+        code = bytes(declarations(each).compile(_expand(expression)).serialize())
         return Compiled(code, _names(expression, each))
     except RuntimeError as error:
         first = str(error).split("\n", 1)[0]
@@ -189,7 +195,6 @@ class Evaluator:
             for xid in facts.kernel.xids:
                 counts[xid.code] = counts.get(xid.code, 0) + xid.count
             self._values["kernel.xid_counts"] = counts
-        self._all: dict[str | None, Any] = {}
         self._of_items: dict[Any, Any] = {}
         self._listed: dict[int, Any] = {}  # items of the facts' lists, by identity: they live as long as the facts
 
@@ -212,8 +217,8 @@ class Evaluator:
         if compiled.names and not own and not any(name in self._values for name in compiled.names):
             return None
         if not own:
-            return self._run(compiled, each, self._everything(each))
-        return self._with(compiled, each, own)
+            return self._run(compiled, self._everything)
+        return self._with(compiled, own)
 
     def holds_for(self, one: Fact, compiled: Compiled, each: str | None, item: Fact | None) -> bool:
         """Whether a condition on one item of a list (`item_conditions`) holds for `one`."""
@@ -221,25 +226,23 @@ class Evaluator:
         if values is None:
             values = self._listed[id(one)] = _known(plain(one))
         own = self._own(compiled, each, item, None) | {ITEM: values}
-        return self._with(compiled, each, own) is True
+        return self._with(compiled, own) is True
 
-    def _with(self, compiled: Compiled, each: str | None, own: dict[Path, Any]) -> Any:
+    def _with(self, compiled: Compiled, own: dict[Path, Any]) -> Any:
         # Items that agree in what the expression names (a hundred Xids of one GPU) are one question.
         key = (compiled.code, repr(own))
         if key not in self._of_items:
             shared = {name: self._values[name] for name in compiled.names if name in self._values}
-            activation = environment(each).Activation(shared | own)
-            self._of_items[key] = self._run(compiled, each, activation)
+            self._of_items[key] = self._run(compiled, runtime().Activation(shared | own))
         return self._of_items[key]
 
-    def _run(self, compiled: Compiled, each: str | None, activation: Any) -> Any:
-        result = environment(each).deserialize(compiled.code).eval(activation)
+    def _run(self, compiled: Compiled, activation: Any) -> Any:
+        result = runtime().deserialize(compiled.code).eval(activation)
         return None if result.type() == cel.Type.ERROR else result.plain_value()
 
-    def _everything(self, each: str | None) -> Any:
-        if each not in self._all:
-            self._all[each] = environment(each).Activation(self._values)
-        return self._all[each]
+    @functools.cached_property
+    def _everything(self) -> Any:
+        return runtime().Activation(self._values)
 
     def _own(
         self, compiled: Compiled, each: str | None, item: Fact | None, captured: dict[str, str] | None

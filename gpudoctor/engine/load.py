@@ -19,9 +19,8 @@ from gpudoctor.errors import GpudoctorError
 
 Kept = TypeVar("Kept")
 ANY_TEXT = ""
-PREPARED = (
-    "prepared.msgpack"  # beside the bundled rules in a wheel: they cannot change there, so they are checked once
-)
+# Beside the bundled rules in a wheel: they cannot change there, so they are checked once.
+PREPARED = "prepared.msgpack"
 
 
 class Prepared(msgspec.Struct, frozen=True, array_like=True):
@@ -29,6 +28,13 @@ class Prepared(msgspec.Struct, frozen=True, array_like=True):
 
     compiled: dict[str, Compiled]
     needs: dict[str, Needs]
+
+
+class SymptomPart(msgspec.Struct, frozen=True, array_like=True):
+    """What tells whether a rule fires."""
+
+    symptom: Symptom
+    prepared: Prepared
 
 
 class Whole(msgspec.Struct, frozen=True, array_like=True):
@@ -39,48 +45,64 @@ class Whole(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """A checked rule. What tells whether it fires is at hand; the whole is decoded when it does: of a thousand rules few do."""
+    """A checked rule. Its parts are decoded when they are asked for: of a thousand rules few have a word in a text, and fewer fire."""
 
     id: str
     path: str
-    symptom: Symptom
-    of_symptom: Prepared
-    words: list[str]  # that messages need; ANY_TEXT where one needs none
-    packed: memoryview  # Whole, as MessagePack
+    each: str | None  # the list whose items it is about
+    names: list[str] | None  # facts that its `when` is about; None where it has none
+    words: list[str]  # that the symptom's messages need; ANY_TEXT where one needs none
+    clue_words: list[str]  # that the other messages need
+    packed_symptom: memoryview  # SymptomPart, as MessagePack
+    packed_whole: memoryview  # Whole
+
+    @functools.cached_property
+    def _symptom_part(self) -> SymptomPart:
+        return self._unpacked("packed_symptom", SymptomPart)
 
     @functools.cached_property
     def _whole(self) -> Whole:
+        return self._unpacked("packed_whole", Whole)
+
+    def _unpacked(self, packed: str, kind: type[Kept]) -> Kept:
         try:
-            return msgspec.msgpack.decode(self.packed, type=Whole)
+            return msgspec.msgpack.decode(getattr(self, packed), type=kind)
         except msgspec.MsgspecError:  # what was kept is damaged here: the rule's own file is read again
             from gpudoctor.engine.reading import read_rule
 
             again, _ = read_rule(Path(self.path), Path(self.path))
             if again is None:
                 raise GpudoctorError(f"the rule {self.id} cannot be read", f"see {self.path}") from None
-            return msgspec.msgpack.decode(again.packed, type=Whole)
+            return msgspec.msgpack.decode(getattr(again, packed), type=kind)
 
     @property
     def rule(self) -> Rule:
         return self._whole.rule
 
+    @property
+    def symptom(self) -> Symptom:
+        return self._symptom_part.symptom
+
     def compiled(self, expression: str) -> Compiled | None:
         """An expression of any part of the rule, prepared; None where it is none of the rule's."""
-        return self.of_symptom.compiled.get(expression) or self._whole.prepared.compiled.get(expression)
+        of_symptom = self._symptom_part.prepared
+        return of_symptom.compiled.get(expression) or self._whole.prepared.compiled.get(expression)
 
     def needs(self, pattern: str) -> Needs:
         """What a line needs for one of the rule's message patterns."""
-        return self.of_symptom.needs.get(pattern) or self._whole.prepared.needs[pattern]
+        return self._symptom_part.prepared.needs.get(pattern) or self._whole.prepared.needs[pattern]
 
 
-class RuleSet(msgspec.Struct, frozen=True):
+class RuleSet(msgspec.Struct, frozen=True, dict=True):
     """All rules by id."""
 
     loaded: dict[str, LoadedRule]
 
+    @functools.cached_property
     def words(self) -> set[str]:
         """The words that any message needs."""
-        return {word for loaded in self.loaded.values() for word in loaded.words} - {ANY_TEXT}
+        lists = [words for loaded in self.loaded.values() for words in (loaded.words, loaded.clue_words)]
+        return set().union(*lists) - {ANY_TEXT}
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -140,21 +162,21 @@ def _rules_below(root: Path) -> tuple[list[LoadedRule], list[Problem]]:
     cached = _decoded(cache, _Cached) if stamp else None
     if cached is not None and cached.stamp == stamp:
         return cached.loaded, []
-    loaded, problems = check_files(files)
+    loaded, problems = check_files(root, map(Path, files))
     if stamp and not problems:
         _write_cache(cache, _Cached(stamp, loaded))
     return loaded, problems
 
 
-def rule_files(root: Path) -> list[tuple[Path, Path]]:
-    """(root, file) of each rule file below a directory, or of the one file. Raises GpudoctorError when there is none."""
+def rule_files(root: Path) -> list[str]:
+    """Each rule file below a directory, or the one file. Raises GpudoctorError when there is none."""
     if root.is_dir():
         try:
-            return [(root, Path(file)) for file in sorted(_files_below(str(root), ".yaml"))]
+            return sorted(_files_below(str(root), ".yaml"))
         except OSError as error:
             raise GpudoctorError(f"cannot read the rules in {error.filename}: {error.strerror}") from None
     if root.is_file():
-        return [(root, root)]
+        return [str(root)]
     raise GpudoctorError(f"no rules at {root}", "give a directory of rule files, or one .yaml file")
 
 
@@ -167,13 +189,13 @@ def _files_below(directory: str, ending: str) -> Iterator[str]:
                 yield entry.path
 
 
-def check_files(files: Iterable[tuple[Path, Path]]) -> tuple[list[LoadedRule], list[Problem]]:
-    """Every rule that is right, and every problem of the others."""
+def check_files(root: Path, files: Iterable[Path]) -> tuple[list[LoadedRule], list[Problem]]:
+    """Every rule below `root` that is right, and every problem of the others."""
     from gpudoctor.engine.reading import read_rule
 
     loaded: list[LoadedRule] = []
     problems: list[Problem] = []
-    for root, file in files:
+    for file in files:
         rule, found = read_rule(root, file)
         problems += found
         if rule is not None and not found:
@@ -186,12 +208,12 @@ def _cache_file(root: Path) -> Path:
     return Path(home, "gpudoctor", f"rules-{zlib.crc32(os.fsencode(root.absolute())):08x}.msgpack")
 
 
-def _stamp(files: list[tuple[Path, Path]]) -> str | None:
+def _stamp(files: list[str]) -> str | None:
     """Name, time and size of every file that checked rules depend on; None when one cannot be looked at."""
     code = Path(__file__).parent
     ours = [*_files_below(str(code), ".py"), *_files_below(str(code.parent / "facts"), ".py")]
     try:
-        about = [(name, os.stat(name)) for name in [*(str(file) for _, file in files), *sorted(ours)]]
+        about = [(name, os.stat(name)) for name in [*files, *sorted(ours)]]
     except OSError:
         return None
     return "\n".join([__version__, *(f"{name} {one.st_mtime_ns} {one.st_size}" for name, one in about)])

@@ -53,10 +53,20 @@ class Machine(msgspec.Struct, frozen=True):
         each = loaded.symptom.each
         return self.evaluator.evaluate(compiled, each, item, captured)
 
+    def may_tell(self, loaded: LoadedRule) -> bool:
+        """Whether one of the symptom's messages may be in a text."""
+        return ANY_TEXT in loaded.words or not self.texts.words.isdisjoint(loaded.words)
+
+    def knows(self, loaded: LoadedRule) -> bool:
+        """Whether any of the facts is known that the symptom is about."""
+        if loaded.each is not None:
+            return items(self.facts, loaded.each) is not None
+        if loaded.names == []:  # such as `true`
+            return True
+        return any(self.evaluator.known(name) for name in loaded.names or [])
+
     def find(self, loaded: LoadedRule, messages: list[Message] | None) -> list[MessageMatch]:
-        if not messages or (ANY_TEXT not in loaded.words and self.texts.words.isdisjoint(loaded.words)):
-            return []
-        return [match for m in messages for match in self.texts.find(m, loaded.needs(m.pattern))]
+        return [match for m in messages or [] for match in self.texts.find(m, loaded.needs(m.pattern))]
 
     def fill(self, fired: Fired, template: str, *, shell: bool = False) -> str:
         """A text of a rule that fired, with this machine's values."""
@@ -65,6 +75,10 @@ class Machine(msgspec.Struct, frozen=True):
 
 def match(loaded: LoadedRule, machine: Machine) -> Outcome:
     """Evaluate the symptom: over facts, per item with `each`, or by messages; `unless` silences it."""
+    told = machine.may_tell(loaded)
+    if not told and not machine.knows(loaded):
+        by_messages = loaded.each is None and loaded.names is None
+        return Outcome(False if by_messages and machine.texts.any else None, [])
     symptom = loaded.symptom
     fired: list[Fired] = []
     known: list[bool | None] = []
@@ -76,8 +90,8 @@ def match(loaded: LoadedRule, machine: Machine) -> Outcome:
     elif symptom.each is not None:
         fired += _over_items(loaded, machine, known)
     if symptom.messages:
-        found = machine.find(loaded, symptom.messages)
-        if not all(machine.find(loaded, [also]) for also in symptom.beside or []):
+        found = machine.find(loaded, symptom.messages) if told else []
+        if found and not all(machine.find(loaded, [also]) for also in symptom.beside or []):
             found = []
         if symptom.when is None:  # otherwise the facts decide; a text without the message proves nothing
             known.append(bool(found) if machine.texts.any else None)

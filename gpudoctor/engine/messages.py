@@ -14,10 +14,10 @@ import msgspec
 import re2
 
 from gpudoctor.engine.model import Message, Rule
-from gpudoctor.engine.needles import Needles
-from gpudoctor.engine.required import Needs, Required, end_of
+from gpudoctor.engine.needles import Haystack, Needles
+from gpudoctor.engine.required import Needs, Required, end_of, occurs
 from gpudoctor.facts import Document, Evidence
-from gpudoctor.knowledge.cuda_errors import any_wording
+from gpudoctor.knowledge.cuda_errors import any_wording, may_tell_number
 
 _MOST_LINES = 50  # of one document that are kept per pattern
 _QUOTE_LENGTH = 400
@@ -93,12 +93,13 @@ class _Searchable:
         self._starts: list[int] | None = None
         self._by_word: dict[str, list[int]] = {}
         self._cuda_errors: dict[int, bool] = {}
-        self.words = needles.in_text(self._lower)
+        self._haystack = Haystack(self._lower)
+        self.words = self._haystack.which(needles)
 
     def find(self, message: Message, needs: Needs) -> list[MessageMatch]:
         lines: Sequence[int] = self._lines_with(needs.words) if needs.words else range(len(self._line_starts()))
-        if needs.in_order and lines:
-            lines = self._with_all(lines, needs.in_order)
+        if needs.in_order and not self._has_all(lines, needs.in_order):
+            return []
         if message.cuda_error and lines:
             lines = [number for number in lines if self._tells_cuda_error(number)]
         if not lines:
@@ -109,9 +110,9 @@ class _Searchable:
             text = self._line(number)
             match = compiled.search(text)
             if match:
-                groups = {k: v for k, v in match.groupdict().items() if v is not None}
+                groups = {k: _text(v) for k, v in match.groupdict().items() if v is not None}
                 line = self._line_number(number)
-                quoted = text.strip()[:_QUOTE_LENGTH]
+                quoted = _text(text).strip()[:_QUOTE_LENGTH]
                 found.append(MessageMatch(message.pattern, Evidence(self.name, quoted, line), groups))
                 if len(found) >= _MOST_LINES:
                     break
@@ -132,18 +133,20 @@ class _Searchable:
                 at = self._line_end(number)
         return lines
 
-    def _with_all(self, lines: Sequence[int], in_order: Required) -> list[int]:
+    def _has_all(self, lines: Sequence[int], in_order: Required) -> bool:
+        """Whether any of the lines has all that a pattern requires."""
+        if not occurs(in_order, self._haystack.has):
+            return False
         starts = self._line_starts()
-        return [
-            number for number in lines if end_of(in_order, self._lower[starts[number] : self._line_end(number)]) >= 0
-        ]
+        return any(end_of(in_order, self._lower[starts[number] : self._line_end(number)]) >= 0 for number in lines)
 
     def _tells_cuda_error(self, number: int) -> bool:
-        """One pattern for all numbers first: each number's own is large, and compiling it takes milliseconds."""
+        """Plain words, then one pattern for all numbers first: each number's own is large, and compiling it takes milliseconds."""
         known = self._cuda_errors.get(number)
         if known is None:
-            compiled = re2.compile(any_wording(), options())
-            known = self._cuda_errors[number] = compiled.search(self._line(number)) is not None
+            line = self._line(number)
+            known = may_tell_number(line.lower()) and re2.compile(any_wording(), options()).search(line) is not None
+            self._cuda_errors[number] = known
         return known
 
     def _line_starts(self) -> list[int]:
@@ -158,7 +161,10 @@ class _Searchable:
         starts = self._line_starts()
         return starts[number + 1] if number + 1 < len(starts) else len(self._bytes)
 
-    def _line(self, number: int) -> str:
+    def _line(self, number: int) -> bytes:
         """Without its line end: RE2's `$` matches at the end of the text only."""
-        line = self._bytes[self._line_starts()[number] : self._line_end(number)]
-        return line.decode("utf-8", "replace").rstrip("\r\n")
+        return self._bytes[self._line_starts()[number] : self._line_end(number)].rstrip(b"\r\n")
+
+
+def _text(found: bytes) -> str:
+    return found.decode("utf-8", "replace")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
+from itertools import compress
 
 _SHORT_BYTES = 1 << 20  # in a longer text nearly all fours occur, and asking for them first gains nothing
 _THREE_LETTERS = 0xFFFFFF
@@ -13,19 +14,54 @@ class Needles:
     """Words of at least three letters, made ready for searching."""
 
     def __init__(self, words: Collection[str]) -> None:
-        self._words = list(words)
-        self._letters = [word.encode() for word in self._words]
-        self._firsts = [int.from_bytes(letters[:4], "little") for letters in self._letters]
-        self._lasts = [int.from_bytes(letters[-4:], "little") for letters in self._letters]
+        self.words = [word.encode() for word in words]
+        self.firsts = _numbers(word[:4] for word in self.words)
 
-    def in_text(self, text: bytes) -> set[str]:
-        """Those that occur in the text."""
-        if len(text) > _SHORT_BYTES or sys.byteorder == "big":
-            return {word for word, letters in zip(self._words, self._letters, strict=True) if letters in text}
-        seen = _fours(text)
-        seen |= {four & _THREE_LETTERS for four in seen}  # for words of three letters
-        ready = zip(self._words, self._letters, self._firsts, self._lasts, strict=True)
-        return {word for word, letters, first, last in ready if first in seen and last in seen and letters in text}
+
+class Haystack:
+    """A text, made ready for being asked for words."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._has: dict[bytes, bool] = {}
+        self._fours: set[int] | None = None
+        if len(text) <= _SHORT_BYTES and sys.byteorder == "little":
+            self._fours = _fours(text)
+            self._fours |= {four & _THREE_LETTERS for four in self._fours}  # for words of three letters
+
+    def which(self, needles: Needles) -> set[str]:
+        """The words that occur in the text."""
+        likely = needles.words
+        if self._fours is not None:
+            likely = list(compress(likely, map(self._fours.__contains__, needles.firsts)))
+            likely = self._with(_last, self._with(_middle, likely))
+        return {word.decode() for word in likely if word in self._text}
+
+    def has(self, word: bytes) -> bool:
+        """Whether any word occurs in the text; the answer is remembered."""
+        found = self._has.get(word)
+        if found is None:
+            likely = self._fours is None or len(word) < 3 or int.from_bytes(word[:4], "little") in self._fours
+            found = self._has[word] = likely and word in self._text
+        return found
+
+    def _with(self, part: Callable[[bytes], bytes], words: list[bytes]) -> list[bytes]:
+        fours = self._fours or set()
+        return list(compress(words, map(fours.__contains__, _numbers(map(part, words)))))
+
+
+def _last(word: bytes) -> bytes:
+    return word[-4:]
+
+
+def _middle(word: bytes) -> bytes:
+    start = max(len(word) // 2 - 2, 0)
+    return word[start : start + 4]
+
+
+def _numbers(fours: Iterable[bytes]) -> list[int]:
+    """Each as a little-endian number; all at once, which is five times as fast as one by one."""
+    return memoryview(b"".join([four.ljust(4, b"\0") for four in fours])).cast("I").tolist()
 
 
 def _fours(text: bytes) -> set[int]:

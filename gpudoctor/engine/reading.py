@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import yaml
 from gpudoctor.engine import templates
 from gpudoctor.engine.expressions import ExpressionError, compile_expression, item_conditions
 from gpudoctor.engine.items import EACH
-from gpudoctor.engine.load import ANY_TEXT, LoadedRule, Prepared, Problem, Whole
+from gpudoctor.engine.load import ANY_TEXT, LoadedRule, Prepared, Problem, SymptomPart, Whole
 from gpudoctor.engine.messages import options, rule_messages
 from gpudoctor.engine.model import Message, Rule
 from gpudoctor.engine.required import Needs, needs
@@ -163,9 +163,8 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
             problem(path, str(error))
             continue
         for condition in item_conditions(expression).values():
-            with contextlib.suppress(
-                ExpressionError
-            ):  # it needs more than its own item: the list is quoted as a whole
+            # Where it needs more than its own item, the list is quoted as a whole.
+            with contextlib.suppress(ExpressionError):
                 prepared.compiled[condition] = compile_expression(condition, each)
     for path, message in rule_messages(rule):
         try:
@@ -188,10 +187,24 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
         for path, message in rule_messages(rule):
             prepared = of_symptom if path[0] == "symptom" else of_rest
             prepared.needs[message.pattern] = _needs(message)
+    symptom = rule.symptom
+    telling = {message.pattern for message in symptom.messages or []}
     known = of_symptom.needs | of_rest.needs
-    words = sorted({word for one in known.values() for word in one.words or [ANY_TEXT]})
-    packed = memoryview(msgspec.msgpack.encode(Whole(rule, of_rest)))
-    return LoadedRule(rule.id, str(file), rule.symptom, of_symptom, words, packed), problems
+    loaded = LoadedRule(
+        id=rule.id,
+        path=str(file),
+        each=each,
+        names=of_symptom.compiled[symptom.when].names if symptom.when in of_symptom.compiled else None,
+        words=_words(needed for pattern, needed in known.items() if pattern in telling),
+        clue_words=_words(needed for pattern, needed in known.items() if pattern not in telling),
+        packed_symptom=memoryview(msgspec.msgpack.encode(SymptomPart(symptom, of_symptom))),
+        packed_whole=memoryview(msgspec.msgpack.encode(Whole(rule, of_rest))),
+    )
+    return loaded, problems
+
+
+def _words(all_needs: Iterable[Needs]) -> list[str]:
+    return sorted({word for one in all_needs for word in one.words or [ANY_TEXT]})
 
 
 def _expressions(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import re._constants as sre
 import re._parser as sre_parser
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -53,8 +53,8 @@ def _required(parsed: Iterable[Any]) -> Required:
     found: Required = []
     run = b""
     for op, value in parsed:
-        if op is sre.LITERAL and value < 128:
-            run += bytes([value]).lower()
+        if op is sre.LITERAL and (letter := _caseless(chr(value))):
+            run += letter.encode()
             continue
         found.append(run)
         run = b""
@@ -69,6 +69,13 @@ def _required(parsed: Iterable[Any]) -> Required:
     return [one for one in [*found, run] if len(one) > 1 or isinstance(one, list)]
 
 
+def _caseless(letter: str) -> str | None:
+    """As a text in small letters has it; None where only ASCII's letters are made small there."""
+    if letter.isascii():
+        return letter.lower()
+    return letter if letter.lower() == letter.upper() == letter.casefold() else None
+
+
 def _best(required: Required) -> set[bytes] | None:
     """The set that thins best."""
     sets = [
@@ -76,6 +83,11 @@ def _best(required: Required) -> set[bytes] | None:
         for one in required
     ]
     return max(sets, key=lambda c: (min(map(len, c)), -len(c)), default=None)
+
+
+def occurs(required: Required, has: Callable[[bytes], bool]) -> bool:
+    """Whether a text that `has` some words has all that is required, in whatever order and lines."""
+    return all(has(one) if isinstance(one, bytes) else any(occurs(branch, has) for branch in one) for one in required)
 
 
 def end_of(required: Required, line: bytes, at: int = 0) -> int:

@@ -29,6 +29,18 @@ CUDA_WORDS = (
     "cufunc", "culink", "cuipc", "cuarray", "cugraph", "cugeterror", "call to cu", "api error", "gpu", "kernel launch",
 )  # fmt: skip
 
+# And one of these.
+_ERROR_WORDS = (
+    b"err", b"fail", b"exception", b"stat", b"curesult", b"result", b"ret", b"cuda runtime (", b"init cuda", b"initialize cuda", b"initialise cuda", b"->",
+    b"code:", b"cudasuccess", b"call to cu",
+)  # fmt: skip
+_DIGITS = frozenset(b"0123456789")
+
+
+def may_tell_number(line: bytes) -> bool:
+    """Whether a line, in small letters, has a number and a word without which it gives none as an error."""
+    return any(word in line for word in _ERROR_WORDS) and not _DIGITS.isdisjoint(line)
+
 
 def wordings(numbers: Iterable[int]) -> str:
     """A message pattern for a line that gives one of these numbers as the error of a CUDA call."""

@@ -6,7 +6,6 @@ DCGM 3 nests `gpu_ids` and text warnings below "DCGM GPU Diagnostic", DCGM 4 has
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +20,8 @@ _OUTCOMES = {"pass": "pass", "fail": "fail", "warn": "warn", "skip": "skip"}
 
 def parse_json(answer: CommandAnswer) -> list[DcgmResult]:
     """The results, and the versions as further rows; empty where there is no such document or it is damaged."""
+    import json
+
     sign = SIGN.search(answer.stdout)
     start = answer.stdout.rfind("{", 0, sign.start()) if sign else -1
     if start < 0:

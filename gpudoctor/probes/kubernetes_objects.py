@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gpudoctor.facts import Evidence, KubernetesNode, KubernetesPod
@@ -20,6 +19,8 @@ def load_documents(text: str) -> list[dict[str, Any]]:
     """Every mapping of a JSON or YAML text; `[]` for damaged text. All scalars may come as strings."""
     text = text.strip()
     if text.startswith(("{", "[")):
+        import json
+
         try:
             loaded = json.loads(text)
         except (ValueError, RecursionError):

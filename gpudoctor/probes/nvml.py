@@ -8,7 +8,6 @@ An empty answer says nothing. A worker that was given up leaves the lines it had
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
@@ -100,6 +99,8 @@ def facts_of(answer: CommandAnswer) -> Facts | None:
 
 def parse_dump(text: str) -> Dump:
     """The worker's lines. Damaged or unknown lines are passed over."""
+    import json
+
     found: dict[str, Any] = {}
     devices: dict[int, dict[str, Any]] = {}
     for line in text.splitlines():

@@ -28,6 +28,7 @@ _BAR_STATE = Lazy(
     re.IGNORECASE,
 )
 _QUICK = Lazy(r"NVRM|nvidia|10de:", re.IGNORECASE)
+_ADDRESS = Lazy(r":[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\b")
 
 
 def devices_in_logs(source: Source) -> list[PciDevice]:
@@ -37,7 +38,7 @@ def devices_in_logs(source: Source) -> list[PciDevice]:
         if not _QUICK.search(document.text):
             continue
         for index, line in enumerate(document.text.splitlines()):
-            if not _QUICK.search(line):
+            if not (_QUICK.search(line) and _ADDRESS.search(line)):
                 continue
             for pattern in (_NAMED, _ENUMERATED, _NO_BAR, _DRIVEN):
                 match = pattern.search(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -33,6 +34,7 @@ _ESSENTIAL_ATTACHED = (_GPUS,)
 # Asked for in every run: other areas' rules and templates refer to them.
 CONTEXT_GROUPS = frozenset({"host", "driver", "container"})
 _SEEN = (ProbeState.OK, ProbeState.PARTIAL)
+_STUCK_SECONDS = 0.25
 
 
 def group_of(probe: ModuleType) -> str:
@@ -55,6 +57,7 @@ def run_probes(
     abandoned (their threads are daemons) and reported as timed out. `on_progress(name, done)` is called in this thread.
     """
     started = time.monotonic()
+    todo: queue.SimpleQueue[ModuleType] = queue.SimpleQueue()
     results: queue.SimpleQueue[tuple[ProbeRun, object]] = queue.SimpleQueue()
     runs: dict[str, ProbeRun] = {}
     values: dict[str, object] = {}
@@ -66,14 +69,18 @@ def run_probes(
         if on_progress is not None:
             on_progress(probe.NAME, False)
         waiting.append(probe.NAME)
-        thread = threading.Thread(target=_put, args=(probe, source, results), name=probe.NAME, daemon=True)
-        thread.start()
+        todo.put(probe)
+    _start_workers(len(waiting) if source.kind == "live" else 1, todo, source, results)
     while waiting:
         left = started + deadline_seconds - time.monotonic()
         try:
-            run, value = results.get(timeout=max(left, 0.001))
+            run, value = results.get(timeout=max(min(left, _STUCK_SECONDS), 0.001))
         except queue.Empty:
-            break
+            if left <= _STUCK_SECONDS:
+                break
+            if not todo.empty():  # one probe must not keep the rest waiting
+                _start_workers(1, todo, source, results)
+            continue
         waiting.remove(run.name)
         runs[run.name] = run
         values[run.name] = value
@@ -97,8 +104,23 @@ def _wanted(probe: ModuleType, areas: set[str] | None) -> bool:
     return areas is None or probe.NAME in areas or group in areas or group in CONTEXT_GROUPS
 
 
-def _put(probe: ModuleType, source: Source, results: queue.SimpleQueue[tuple[ProbeRun, object]]) -> None:
-    results.put(run_probe(probe, source))
+def _start_workers(
+    many: int,
+    todo: queue.SimpleQueue[ModuleType],
+    source: Source,
+    results: queue.SimpleQueue[tuple[ProbeRun, object]],
+) -> None:
+    """A live machine makes every probe wait, so each has a thread; on stored evidence threads only get in each other's way."""
+    for _ in range(many):
+        threading.Thread(target=_work, args=(todo, source, results), daemon=True).start()
+
+
+def _work(
+    todo: queue.SimpleQueue[ModuleType], source: Source, results: queue.SimpleQueue[tuple[ProbeRun, object]]
+) -> None:
+    with contextlib.suppress(queue.Empty):
+        while True:
+            results.put(run_probe(todo.get_nowait(), source))
 
 
 def run_probe(probe: ModuleType, source: Source) -> tuple[ProbeRun, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from typing import Any
 
@@ -111,6 +110,8 @@ _REASON = Lazy(r"^clocks_(?:event|throttle)_reasons\.(?P<label>\w+)$")
 
 def parse_query(text: str, command: str = "", source: str = SOURCE) -> SmiReport:
     """Rows of a query. The columns come from the header or, without one, from the command as it was typed."""
+    import csv
+
     rows = [
         (number, [cell.strip() for cell in cells])
         for number, line in enumerate(text.split("\n"), 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-
 import msgspec
 
 from gpudoctor.lazy import Lazy
@@ -59,6 +57,8 @@ def parse_samples(text: str) -> Samples | None:
 def _cells(line: str, separated: bool) -> list[str] | None:
     if not separated:
         return line.split() if _ROW.match(line) else None
+    import csv
+
     cells = next(csv.reader([line], skipinitialspace=True), [])
     return (
         [cell.removesuffix(" %").strip() for cell in cells]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from typing import cast
 
-from gpudoctor.render import as_json, as_junit, as_markdown, as_text
 from gpudoctor.render.options import RenderOptions
 from gpudoctor.render.safe import clean_values
 from gpudoctor.report import Report
@@ -14,13 +15,14 @@ __all__ = ["FORMATS", "RenderOptions"]
 Renderer = Callable[[Report, RenderOptions], str]
 
 
-def _cleaned(renderer: Renderer) -> Renderer:
-    return lambda report, options: renderer(clean_values(report), options)
+def _renderer(format: str) -> Renderer:
+    """Loaded when it is used: a run writes one format."""
+
+    def render(report: Report, options: RenderOptions) -> str:
+        module = importlib.import_module(f"gpudoctor.render.as_{format}")
+        return cast(str, module.render(clean_values(report), options))
+
+    return render
 
 
-FORMATS: dict[str, Renderer] = {
-    "text": _cleaned(as_text.render),
-    "json": _cleaned(as_json.render),
-    "junit": _cleaned(as_junit.render),
-    "markdown": _cleaned(as_markdown.render),
-}
+FORMATS: dict[str, Renderer] = {format: _renderer(format) for format in ("text", "json", "junit", "markdown")}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_ALLOWED = re.compile(
+from gpudoctor.lazy import Lazy
+
+_ALLOWED = Lazy(
     r"""(?:
       (?:CUDA|NVIDIA|NV|NVCC|NCCL|TORCH|TORCHELASTIC|PYTORCH|XLA|JAX|TF|UCX|GLOO|FI|RCCL|CUDNN|CUBLAS|CUPY|NUMBA|OMPI|HOROVOD|KMP|MKL|OMP|NUMEXPR
         |TRITON|NVSHMEM|NVTE|LIBCUDA|DCGM|OPENBLAS|PMIX|PMI|MPI|VLLM|CUFFT|NVIDIATF)_[A-Z0-9_]+

@@ -104,8 +104,14 @@ def _literals(interesting: Collection[str] | None) -> set[bytes]:
     import re2
 
     wanted = {*interesting, *_BESIDE_RULES} if interesting is not None else set()
-    shortest = {word for word in wanted if not any(other != word and other in word for other in wanted)}
+    shortest = {word for word in wanted if wanted.isdisjoint(_parts(word))}
     return {re2.escape(word.encode()) for word in (*ALWAYS, *shortest)}
+
+
+def _parts(word: str) -> Iterator[str]:
+    """Every shorter text in a word."""
+    length = len(word)
+    return (word[at : at + size] for size in range(1, length) for at in range(length - size + 1))
 
 
 def _common(literals: set[bytes], sample: bytes) -> set[bytes]:

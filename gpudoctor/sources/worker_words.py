@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gpudoctor.facts import Document, DocumentKind
@@ -28,6 +27,8 @@ def worker_document(answer: CommandAnswer) -> Document:
 
 def _error_words(line: str) -> str | None:
     """ "cudaErrorSystemNotReady (802): system not yet initialized"."""
+    import json
+
     try:
         error: Any = json.loads(line[:_LONGEST_LINE])
     except (ValueError, RecursionError):

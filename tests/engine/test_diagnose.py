@@ -41,7 +41,7 @@ def rules(tmp_path: Path) -> RuleSet:
         file = tmp_path / f"{name}.yaml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
-    loaded, problems = check_files([(tmp_path, file) for file in sorted(tmp_path.rglob("*.yaml"))])
+    loaded, problems = check_files(tmp_path, sorted(tmp_path.rglob("*.yaml")))
     assert problems == []
     return RuleSet({one.rule.id: one for one in loaded})
 
@@ -88,7 +88,7 @@ def test_a_decisive_clue_for_a_cause_leaves_no_room_for_those_that_nothing_speak
     )
     (tmp_path / "driver").mkdir()
     (tmp_path / "driver" / "not-running.yaml").write_text(decisive)
-    (one,), _ = check_files([(tmp_path, tmp_path / "driver" / "not-running.yaml")])
+    (one,), _ = check_files(tmp_path, [tmp_path / "driver" / "not-running.yaml"])
     rules = RuleSet({one.id: one})
     text = paste(PASTE + "\nmodprobe: FATAL: Module nvidia not found\n")
     (finding,) = diagnose(rules, Facts(), text).findings
@@ -105,7 +105,7 @@ def test_groups_of_a_clues_message_fill_its_cause(tmp_path: Path) -> None:
     )
     (tmp_path / "driver").mkdir()
     (tmp_path / "driver" / "not-running.yaml").write_text(named)
-    (one,), _ = check_files([(tmp_path, tmp_path / "driver" / "not-running.yaml")])
+    (one,), _ = check_files(tmp_path, [tmp_path / "driver" / "not-running.yaml"])
     text = PASTE + "\nmodprobe: FATAL: Module nvidia_uvm not found\n"
     (finding,) = diagnose(RuleSet({one.id: one}), Facts(), paste(text)).findings
     assert finding.causes[0].title == "nvidia_uvm is not there"

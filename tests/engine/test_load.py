@@ -14,7 +14,7 @@ def problems(tmp_path: Path, text: str | bytes, name: str = "driver/not-running.
     file = tmp_path / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    _, found = check_files([(tmp_path, file)])
+    _, found = check_files(tmp_path, [file])
     return [str(problem).replace(str(tmp_path) + "/", "") for problem in found]
 
 
@@ -159,7 +159,7 @@ def test_prepared_rules_of_a_copy_are_not_believed(tmp_path: Path) -> None:
     rule = tmp_path / "driver" / "not-running.yaml"
     rule.parent.mkdir(parents=True)
     rule.write_text(RULE)
-    (one,), _ = check_files([(tmp_path, rule)])
+    (one,), _ = check_files(tmp_path, [rule])
     (tmp_path / PREPARED).write_bytes(encoded([one], tmp_path))
     rule.write_text(RULE.replace("title: Not loaded", "title: Still not loaded"))
     assert load_rules([tmp_path]).rules["driver/not-running"].causes[1].title == "Still not loaded"

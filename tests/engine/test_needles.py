@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.engine import needles
-from gpudoctor.engine.needles import Needles
+from gpudoctor.engine.needles import Haystack, Needles
 
 WORDS = ["xid", "nvrm", "nvidia", "fallen off", "404", "cuda error", "é!x"]
 
@@ -23,16 +23,22 @@ WORDS = ["xid", "nvrm", "nvidia", "fallen off", "404", "cuda error", "é!x"]
     ],
 )
 def test_words_of_a_text(text: str, expected: set[str]) -> None:
-    assert Needles(WORDS).in_text(text.encode()) == expected
+    assert Haystack(text.encode()).which(Needles(WORDS)) == expected
 
 
 @given(
     st.text(alphabet="abx \n", max_size=40), st.sets(st.text(alphabet="abx ", min_size=3, max_size=8), max_size=10)
 )
 def test_it_says_what_a_plain_search_says(text: str, words: set[str]) -> None:
-    assert Needles(words).in_text(text.encode()) == {word for word in words if word in text}
+    assert Haystack(text.encode()).which(Needles(words)) == {word for word in words if word in text}
 
 
 def test_a_long_text_is_searched_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needles, "_SHORT_BYTES", 4)
-    assert Needles(WORDS).in_text(b"a cuda error") == {"cuda error"}
+    assert Haystack(b"a cuda error").which(Needles(WORDS)) == {"cuda error"}
+
+
+@given(st.text(alphabet="abx \n", max_size=40), st.text(alphabet="abx ", min_size=1, max_size=8))
+def test_one_word_asked_for_is_found_where_a_plain_search_finds_it(text: str, word: str) -> None:
+    haystack = Haystack(text.encode())
+    assert [haystack.has(word.encode()) for _ in range(2)] == [word in text] * 2

@@ -58,6 +58,21 @@ def test_a_probe_that_never_answers_is_given_up_at_the_deadline():
     assert "0.3 s" in runs[1].problems[0]
 
 
+def test_a_probe_that_hangs_on_stored_evidence_does_not_keep_the_others_waiting():
+    released = threading.Event()
+    probes = [
+        made_probe("pci", lambda source: released.wait(20)),
+        made_probe("nvml", lambda source: released.wait(20), "host"),
+        made_probe("host", lambda source: Host(hostname="node1")),
+    ]
+    started = time.monotonic()
+    facts, runs = run_probes(machine(), probes=probes, deadline_seconds=2)
+    released.set()
+    assert time.monotonic() - started < 5
+    assert facts.host is not None
+    assert states(runs) == {"pci": ProbeState.TIMED_OUT, "nvml": ProbeState.TIMED_OUT, "host": ProbeState.OK}
+
+
 def test_every_probe_is_reported_once_in_order_and_progress_is_told():
     seen = []
     _, runs = run_probes(machine(), on_progress=lambda name, done: seen.append((name, done)))

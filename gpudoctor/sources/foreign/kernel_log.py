@@ -25,7 +25,7 @@ DMESG_LINE = Lazy(
     re.VERBOSE,
 )
 SYSLOG_LINE = Lazy(rf"^(?:<\d+>)?{_SYSLOG_TIME}\s(?:\S+\s)?(?:kernel:|[\w./()@:-]+?(?:\[\d+\])?:)\s?")
-KERNEL_IN_SYSLOG = Lazy(rf"^(?:<\d+>)?{_SYSLOG_TIME}\s(?:\S+\s)?kernel:")
+KERNEL_IN_SYSLOG = Lazy(rf"^(?:<\d+>)?{_SYSLOG_TIME}\s(?:\S+\s)?kernel:", needs=("kernel:",))
 # Lines without any time, or with that of the day only, as people paste them.
 BARE_LINE = Lazy(
     r"^\s*(?:\d\d:\d\d:\d\d(?:[.,]\d+)?\s+)?(?:(?:[\w.-]+ )?kernel:\s|NVRM: |nvidia: (?:probe|loading|module|Loading|disagrees|version|Unknown symbol)|nvidia-(?:nvlink|uvm|modeset|drm|peermem|nvswitch\d*|gpu)(?: [0-9a-f:.]+)?: "

@@ -40,10 +40,16 @@ _LIKELY = (
     ),
 )
 _EMPTY = Lazy(
-    rf"^{_CLOCK}{_ENVIRONMENTS}(?:[\w.-]+@[\w.-]+[: ][^#$%>❯|=]{{0,100}}?[#$%❯]|\[[\w.-]+@[\w.-]+[^\]]{{0,100}}\]\s?[#$%]|[$❯]|(?:sh|bash)-[\d.]+[#$])\s*$"
+    rf"^{_CLOCK}{_ENVIRONMENTS}(?:[\w.-]+@[\w.-]+[: ][^#$%>❯|=]{{0,100}}?[#$%❯]|\[[\w.-]+@[\w.-]+[^\]]{{0,100}}\]\s?[#$%]|[$❯]|(?:sh|bash)-[\d.]+[#$])\s*$",
+    needs=("$", "#", "%", "❯"),
 )
 _PYTHON = Lazy(r"^(?:>>> ?|In \[\d+\]: ?)(?P<code>.*)$")
 _PYTHON_MORE = Lazy(r"^(?:\.\.\. ?|\s+\.\.\.: ?)(?P<code>.*)$")
+_BARE_WORDS = (
+    "nvidia-smi", "lspci", "lsmod", "dmesg", "uname -", "dkms status", "mokutil --sb-state", "modinfo nvidia", "ldconfig -p", "nvcc ",
+    "gcc --version", "journalctl", "cat /", "docker ", "systemctl status ", "pip", "dpkg -l", "rpm -qa", "env", "free -", "df -h", "ulimit -",
+    " /dev/nvidia", "ip a", "ibstat", "sinfo", "scontrol show node", "kubectl ", "nvidia-ctk --version", "snap list",
+)  # fmt: skip
 # A command alone on its line, perhaps as a heading, with nothing that a sentence would have.
 _BARE = Lazy(
     r"^\s{0,3}(?:#+ |[-*] |\d+[.)] )?(?:[Oo]utput (?:of|from) |[Rr]esult of )?[`*\"']{0,3}(?P<command>(?:sudo )?(?:"
@@ -51,7 +57,8 @@ _BARE = Lazy(
     r"|lspci(?: -[\w]+(?: [\w:.]+)?)*|lsmod|dmesg(?: -[\w-]+)*|uname -\w+|dkms status|mokutil --sb-state|modinfo nvidia|ldconfig -p|nvcc (?:--version|-V)|gcc --version"
     r"|journalctl(?: -[\w-]+(?: -?\w+)?)+|cat /[\w./-]+|docker (?:info|version|--version)|systemctl status [\w@.-]+|pip3? (?:list|freeze)|dpkg -l|rpm -qa|env|free -\w|df -h(?: /\S+)?"
     r"|ulimit -\w|ls(?: -\w+)? /dev/nvidia\*?|ip a(?:ddr)?|ibstat|sinfo(?: -\w+)?|scontrol show node(?: \S+)?|kubectl (?:get|describe) [\w /.-]+|nvidia-ctk --version|snap list"
-    r")(?P<pipe> \| (?:grep|egrep|head|tail|less)\b[^.!?]*)?)[`*\"']{0,3}(?: output)?:?[`*]{0,3}\s*$"
+    r")(?P<pipe> \| (?:grep|egrep|head|tail|less)\b[^.!?]*)?)[`*\"']{0,3}(?: output)?:?[`*]{0,3}\s*$",
+    needs=_BARE_WORDS,
 )
 # Most lines have none of a prompt's signs near their beginning and do not begin as a bare command does.
 _MAYBE = Lazy(
