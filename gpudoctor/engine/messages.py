@@ -6,8 +6,10 @@ a thousand patterns then cost a thousand fast searches, and no pattern is compil
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -90,14 +92,13 @@ class _Searchable:
         self._line_number = document.line_number
         self._bytes = document.text.encode("utf-8", "replace")
         self._lower = self._bytes.lower()  # ASCII only, so positions stay the same
-        self._starts: list[int] | None = None
         self._by_word: dict[str, list[int]] = {}
         self._cuda_errors: dict[int, bool] = {}
         self._haystack = Haystack(self._lower)
         self.words = self._haystack.which(needles)
 
     def find(self, message: Message, needs: Needs) -> list[MessageMatch]:
-        lines: Sequence[int] = self._lines_with(needs.words) if needs.words else range(len(self._line_starts()))
+        lines: Sequence[int] = self._lines_with(needs.words) if needs.words else range(len(self._lower_lines))
         if needs.in_order and not self._has_all(lines, needs.in_order):
             return []
         if message.cuda_error and lines:
@@ -128,42 +129,40 @@ class _Searchable:
             lines = self._by_word[word] = []
             needle, at = word.encode(), 0
             while (at := self._lower.find(needle, at)) >= 0:
-                number = bisect_right(self._line_starts(), at) - 1
+                number = bisect_right(self._starts, at) - 1
                 lines.append(number)
-                at = self._line_end(number)
+                at = self._starts[number + 1]
         return lines
 
     def _has_all(self, lines: Sequence[int], in_order: Required) -> bool:
         """Whether any of the lines has all that a pattern requires."""
         if not occurs(in_order, self._haystack.has):
             return False
-        starts = self._line_starts()
-        return any(end_of(in_order, self._lower[starts[number] : self._line_end(number)]) >= 0 for number in lines)
+        return any(end_of(in_order, self._lower_lines[number]) >= 0 for number in lines)
 
     def _tells_cuda_error(self, number: int) -> bool:
         """Plain words, then one pattern for all numbers first: each number's own is large, and compiling it takes milliseconds."""
         known = self._cuda_errors.get(number)
         if known is None:
-            line = self._line(number)
-            known = may_tell_number(line.lower()) and re2.compile(any_wording(), options()).search(line) is not None
+            known = (
+                may_tell_number(self._lower_lines[number])
+                and re2.compile(any_wording(), options()).search(self._line(number)) is not None
+            )
             self._cuda_errors[number] = known
         return known
 
-    def _line_starts(self) -> list[int]:
-        if self._starts is None:
-            self._starts, at = [0], 0
-            while (at := self._bytes.find(b"\n", at)) >= 0:
-                at += 1
-                self._starts.append(at)
-        return self._starts
+    @functools.cached_property
+    def _lower_lines(self) -> list[bytes]:
+        return self._lower.split(b"\n")
 
-    def _line_end(self, number: int) -> int:
-        starts = self._line_starts()
-        return starts[number + 1] if number + 1 < len(starts) else len(self._bytes)
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        """Where each line begins, and where one after the last would."""
+        return list(accumulate((len(line) + 1 for line in self._lower_lines), initial=0))
 
     def _line(self, number: int) -> bytes:
         """Without its line end: RE2's `$` matches at the end of the text only."""
-        return self._bytes[self._line_starts()[number] : self._line_end(number)].rstrip(b"\r\n")
+        return self._bytes[self._starts[number] : self._starts[number + 1]].rstrip(b"\r\n")
 
 
 def _text(found: bytes) -> str:
