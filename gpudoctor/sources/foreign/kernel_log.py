@@ -26,11 +26,16 @@ DMESG_LINE = Lazy(
 )
 SYSLOG_LINE = Lazy(rf"^(?:<\d+>)?{_SYSLOG_TIME}\s(?:\S+\s)?(?:kernel:|[\w./()@:-]+?(?:\[\d+\])?:)\s?")
 KERNEL_IN_SYSLOG = Lazy(rf"^(?:<\d+>)?{_SYSLOG_TIME}\s(?:\S+\s)?kernel:", needs=("kernel:",))
+_BARE_WORDS = (
+    "kernel:", "NVRM: ", "nvidia: ", "nvidia-", "[drm", "pcieport ", "nouveau ", "AMD-Vi: ", "DMAR: ", "mce: [", "Out of memory: Kill", "oom-kill:",
+    "Loading of ", "BUG: ", "Oops: ", "pci ", "nvidia ", "EDAC MC", "INFO: task ", "watchdog: BUG", "Kernel panic", "perf: interrupt took", "vfio-pci ",
+)  # fmt: skip
 # Lines without any time, or with that of the day only, as people paste them.
 BARE_LINE = Lazy(
     r"^\s*(?:\d\d:\d\d:\d\d(?:[.,]\d+)?\s+)?(?:(?:[\w.-]+ )?kernel:\s|NVRM: |nvidia: (?:probe|loading|module|Loading|disagrees|version|Unknown symbol)|nvidia-(?:nvlink|uvm|modeset|drm|peermem|nvswitch\d*|gpu)(?: [0-9a-f:.]+)?: "
     r"|\[drm(?::\w+)?\]|pcieport [0-9a-f]{4}:|nouveau [0-9a-f]{4}:|AMD-Vi: |DMAR: |mce: \[|Out of memory: Kill|oom-kill:|Loading of (?:unsigned )?module|BUG: |Oops: |pci [0-9a-f]{4}:[0-9a-f]{2}:|vfio-pci [0-9a-f]{4}:"
-    r"|nvidia [0-9a-f]{4}:[0-9a-f]{2}:|EDAC MC\d|INFO: task .* blocked for more than|watchdog: BUG|Kernel panic|perf: interrupt took)"
+    r"|nvidia [0-9a-f]{4}:[0-9a-f]{2}:|EDAC MC\d|INFO: task .* blocked for more than|watchdog: BUG|Kernel panic|perf: interrupt took)",
+    needs=_BARE_WORDS,
 )
 _JOURNAL_HEAD = Lazy(r"^\s*(?:-- (?:Logs begin|Journal begins|Boot [0-9a-f]{32}|No entries|Reboot)|journalctl -b)")
 _SHORT_ISO = Lazy(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}\s")

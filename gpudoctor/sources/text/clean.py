@@ -17,7 +17,9 @@ from gpudoctor.sources.text.prompts import prompt
 
 # What is left of a colour code when the escape character got lost on the way: "[01;31m", "[K".
 _ANSI_REST = Lazy(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m(?![a-z]))", needs=("[",))
-_CONTROL = Lazy(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\u200b-\u200f\u2060\ufeff\u202a-\u202e]")
+_UNSEEN = dict.fromkeys(
+    [*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F, *range(0x200B, 0x2010), 0x2060, 0xFEFF, *range(0x202A, 0x202F)]
+)  # fmt: skip
 _BACKSPACE = Lazy(r"[^\x08\n]\x08", needs=("\x08",))
 _SAME = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u3000": " ", "\u2009": " ", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2028": "\n"})  # fmt: skip
 _FENCE = Lazy(r"^[ \t]*(?:```+|~~~+)[\w+. -]*$")
@@ -53,11 +55,11 @@ def plain_lines(text: str) -> list[Line]:
     text = text.replace("\r\n", "\n").translate(_SAME)
     while _BACKSPACE.search(text):
         text = _BACKSPACE.sub("", text)
-    text = _ANSI_REST.sub("", TERMINAL_CODES.sub("", text))
+    text = _ANSI_REST.sub("", TERMINAL_CODES.sub("", text)).translate(_UNSEEN)
     if _ENTITY.search(text):
         for entity, character in _ENTITIES:
             text = text.replace(entity, character)
-    lines = [_CONTROL.sub("", _last_painted(line)).rstrip() for line in text.split("\n")]
+    lines = [_last_painted(line).rstrip() for line in text.split("\n")]
     if "<pre" in text or "<code" in text:
         lines = [_INLINE_TAGS.sub("", line) for line in lines]
     if _is_numbered(lines):

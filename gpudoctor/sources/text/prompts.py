@@ -60,11 +60,12 @@ _BARE = Lazy(
     r")(?P<pipe> \| (?:grep|egrep|head|tail|less)\b[^.!?]*)?)[`*\"']{0,3}(?: output)?:?[`*]{0,3}\s*$",
     needs=_BARE_WORDS,
 )
-# Most lines have none of a prompt's signs near their beginning and do not begin as a bare command does.
-_MAYBE = Lazy(
-    r"^[^|]{0,160}?[$#%>❯➜λ»`*]|^\+|^In \[|^\s{0,3}(?:[-*] |\d+[.)] )?(?:[Oo]utput |[Rr]esult |[\"'])?(?:sudo |nvidia-|ls|dmesg|uname|dkms|mok|mod|ld|nvcc|gcc|journal"
-    r"|cat |docker|system|pip|dpkg|rpm|env|free|df|ulimit|ip |ib|sinfo|scontrol|kubectl|snap)"
-)
+_SIGNS = frozenset("$#%>❯➜λ»`*")
+_SIGN_WITHIN = 161  # characters
+_BARE_STARTS = (
+    "sudo ", "nvidia-", "ls", "dmesg", "uname", "dkms", "mok", "mod", "ld", "nvcc", "gcc", "journal", "cat ", "docker", "system", "pip", "dpkg", "rpm", "env",
+    "free", "df", "ulimit", "ip ", "ib", "sinfo", "scontrol", "kubectl", "snap",
+)  # fmt: skip
 _CONTAINER_HOST = Lazy(r"[0-9a-f]{12}")
 
 
@@ -79,7 +80,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
 def prompt(line: str) -> Prompt | None:
     """The command in a line that is a prompt with one; an empty command for a prompt alone; None for any other line."""
-    if not _MAYBE.match(line):
+    if not _may_be_prompt(line):
         return None
     python = _PYTHON.match(line)
     if python is not None:
@@ -98,6 +99,14 @@ def prompt(line: str) -> Prompt | None:
         return Prompt("")
     bare = _BARE.match(line)
     return Prompt(bare["command"].strip("`*\"': ")) if bare is not None else None
+
+
+def _may_be_prompt(line: str) -> bool:
+    """Most lines have none of a prompt's signs near their beginning and do not begin as a bare command does."""
+    if not _SIGNS.isdisjoint(line[:_SIGN_WITHIN].partition("|")[0]) or line.startswith(("+", "In [")):
+        return True
+    text = line.lstrip(" \t-0123456789.)\"'")
+    return text.startswith(_BARE_STARTS) or text[1:7] in ("utput ", "esult ")
 
 
 def python_more(line: str) -> str | None:
