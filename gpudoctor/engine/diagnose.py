@@ -29,7 +29,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 def diagnose(rules: RuleSet, facts: Facts, documents: Sequence[Document]) -> Diagnosis:
     """Pure: the same rules, facts and texts give the same diagnosis."""
-    machine = Machine(facts, Evaluator(facts), Texts(documents, rules.words))
+    machine = Machine(facts, Evaluator(facts), Texts(documents, rules.needles))
     outcomes = {rule_id: match(loaded, machine) for rule_id, loaded in rules.loaded.items()}
     findings: list[Finding] = []
     checks: dict[tuple[str, str], list[NextCheck]] = {}

@@ -44,7 +44,7 @@ def _problem(loaded: LoadedRule, example: Example, read_text: ReadText, rules: R
     if example.text is not None:
         from_text, documents = read_text(example.text)
         facts = _combined(from_text, facts) if example.facts else from_text
-    outcome = match(loaded, Machine(facts, Evaluator(facts), Texts(documents, RuleSet({loaded.id: loaded}).words)))
+    outcome = match(loaded, Machine(facts, Evaluator(facts), Texts(documents, RuleSet({loaded.id: loaded}).needles)))
     fires = {True: "yes", False: "no", None: "unknown"}[outcome.fires]
     if fires != example.expect.fires:
         return f"fires: expected {example.expect.fires}, got {fires}"

@@ -14,6 +14,7 @@ import msgspec
 
 from gpudoctor import __version__
 from gpudoctor.engine.model import Compiled, Rule, Symptom
+from gpudoctor.engine.needles import Needles
 from gpudoctor.engine.required import Needs
 from gpudoctor.errors import GpudoctorError
 
@@ -94,15 +95,19 @@ class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
 
 class RuleSet(msgspec.Struct, frozen=True, dict=True):
-    """All rules by id."""
+    """All rules by id. `prepared` are the words of just these rules where they were kept with them."""
 
     loaded: dict[str, LoadedRule]
+    prepared: Needles | None = None
 
     @functools.cached_property
-    def words(self) -> set[str]:
+    def needles(self) -> Needles:
         """The words that any message needs."""
-        lists = [words for loaded in self.loaded.values() for words in (loaded.words, loaded.clue_words)]
-        return set().union(*lists) - {ANY_TEXT}
+        return self.prepared or _needles(self.loaded.values())
+
+    @property
+    def words(self) -> set[str]:
+        return {word.decode() for word in self.needles.words}
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -131,41 +136,54 @@ def load_rules(extra: Iterable[Path] = ()) -> RuleSet:
 
     Raises GpudoctorError with every problem as a detail "file:line: what is wrong".
     """
+    roots = [bundled_directory(), *extra]
     rules: dict[str, LoadedRule] = {}
     problems: list[Problem] = []
-    for root in [bundled_directory(), *extra]:
-        loaded, found = _rules_below(root)
+    needles = None
+    for root in roots:
+        kept, found = _rules_below(root)
         problems += found
-        rules |= {one.id: one for one in loaded}
+        rules |= {one.id: one for one in kept.loaded}
+        needles = kept.needles
     if problems:
         raise GpudoctorError(
             f"{len(problems)} problem(s) in the rules",
             "mend them and try again; `gpudoctor rules lint` checks rule files",
             tuple(map(str, problems)),
         )
-    return RuleSet(rules)
+    return RuleSet(rules, needles if len(roots) == 1 else None)
 
 
-class _Cached(msgspec.Struct, frozen=True, array_like=True):
-    stamp: str  # of what the rules were made from
+class _Checked(msgspec.Struct, frozen=True, array_like=True):
+    """Checked rules as they are kept."""
+
     loaded: list[LoadedRule]
+    needles: Needles  # the words of their messages
+    stamp: str = ""  # of what they were made from
 
 
-def _rules_below(root: Path) -> tuple[list[LoadedRule], list[Problem]]:
+def _needles(loaded: Iterable[LoadedRule]) -> Needles:
+    lists = [words for one in loaded for words in (one.words, one.clue_words)]
+    return Needles.of(set().union(*lists) - {ANY_TEXT})
+
+
+def _rules_below(root: Path) -> tuple[_Checked, list[Problem]]:
     """Checked rules from the wheel's prepared file or the user's cache where they are current, else from the YAML."""
     if root == bundled_directory():
-        prepared = _decoded(root / PREPARED, list[LoadedRule])
+        prepared = _decoded(root / PREPARED, _Checked)
         if prepared is not None:
-            return [msgspec.structs.replace(one, path=os.path.join(root, one.path)) for one in prepared], []
+            loaded = [msgspec.structs.replace(one, path=os.path.join(root, one.path)) for one in prepared.loaded]
+            return _Checked(loaded, prepared.needles), []
     files = rule_files(root)
     cache, stamp = _cache_file(root), _stamp(files)
-    cached = _decoded(cache, _Cached) if stamp else None
+    cached = _decoded(cache, _Checked) if stamp else None
     if cached is not None and cached.stamp == stamp:
-        return cached.loaded, []
+        return cached, []
     loaded, problems = check_files(root, map(Path, files))
+    checked = _Checked(loaded, _needles(loaded), stamp or "")
     if stamp and not problems:
-        _write_cache(cache, _Cached(stamp, loaded))
-    return loaded, problems
+        _write_cache(cache, checked)
+    return checked, problems
 
 
 def rule_files(root: Path) -> list[str]:
@@ -235,10 +253,10 @@ def _decoded(path: Path, kind: type[Kept]) -> Kept | None:
 def encoded(loaded: list[LoadedRule], root: Path) -> bytes:
     """Checked rules as the wheel keeps them (PREPARED), their paths below `root`."""
     kept = [msgspec.structs.replace(one, path=os.path.relpath(one.path, root)) for one in loaded]
-    return msgspec.msgpack.encode(kept)
+    return msgspec.msgpack.encode(_Checked(kept, _needles(kept)))
 
 
-def _write_cache(path: Path, cached: _Cached) -> None:
+def _write_cache(path: Path, cached: _Checked) -> None:
     """Best effort: a read-only home only costs time. Older caches go, so that the directory does not grow."""
     import tempfile
 

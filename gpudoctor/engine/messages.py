@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -56,11 +56,12 @@ def rule_messages(rule: Rule) -> Iterator[tuple[tuple[str | int, ...], Message]]
 class Texts:
     """The documents of one diagnosis, made ready for searching for some words. Results are remembered by pattern."""
 
-    def __init__(self, documents: Sequence[Document], words: Collection[str]) -> None:
+    def __init__(self, documents: Sequence[Document], needles: Needles) -> None:
         filled = [document for document in documents if document.text.strip()]
-        wholes = _searchable([document for document in filled if not document.part], words)
+        wholes = _searchable([document for document in filled if not document.part], needles)
         self.words = {word for document in wholes for word in document.words}  # those that some document has
-        self._documents = wholes + _searchable([document for document in filled if document.part], self.words)
+        parts = [document for document in filled if document.part]
+        self._documents = wholes + _searchable(parts, Needles.of(self.words if parts else ()))
         self.any = bool(self._documents)
         self._found: dict[tuple[str, tuple[str, ...]], list[MessageMatch]] = {}
 
@@ -79,8 +80,7 @@ class Texts:
         return self._found[key]
 
 
-def _searchable(documents: list[Document], words: Collection[str]) -> list[_Searchable]:
-    needles = Needles(words if documents else ())
+def _searchable(documents: list[Document], needles: Needles) -> list[_Searchable]:
     return [_Searchable(document, needles) for document in documents]
 
 

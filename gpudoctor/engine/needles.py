@@ -6,16 +6,22 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from itertools import compress
 
+import msgspec
+
 _SHORT_BYTES = 1 << 20  # in a longer text nearly all fours occur, and asking for them first gains nothing
 _THREE_LETTERS = 0xFFFFFF
 
 
-class Needles:
-    """Words of at least three letters, made ready for searching."""
+class Needles(msgspec.Struct, frozen=True, array_like=True):
+    """Words of at least three letters, made ready for searching; `firsts` are their first four letters as numbers."""
 
-    def __init__(self, words: Collection[str]) -> None:
-        self.words = [word.encode() for word in words]
-        self.firsts = _numbers(word[:4] for word in self.words)
+    words: list[bytes]
+    firsts: bytes
+
+    @classmethod
+    def of(cls, words: Collection[str]) -> Needles:
+        encoded = [word.encode() for word in words]
+        return cls(encoded, _side_by_side(word[:4] for word in encoded))
 
 
 class Haystack:
@@ -33,7 +39,7 @@ class Haystack:
         """The words that occur in the text."""
         likely = needles.words
         if self._fours is not None:
-            likely = list(compress(likely, map(self._fours.__contains__, needles.firsts)))
+            likely = list(compress(likely, map(self._fours.__contains__, memoryview(needles.firsts).cast("I"))))
             likely = self._with(_last, self._with(_middle, likely))
         return {word.decode() for word in likely if word in self._text}
 
@@ -47,7 +53,7 @@ class Haystack:
 
     def _with(self, part: Callable[[bytes], bytes], words: list[bytes]) -> list[bytes]:
         fours = self._fours or set()
-        return list(compress(words, map(fours.__contains__, _numbers(map(part, words)))))
+        return list(compress(words, map(fours.__contains__, memoryview(_side_by_side(map(part, words))).cast("I"))))
 
 
 def _last(word: bytes) -> bytes:
@@ -59,9 +65,9 @@ def _middle(word: bytes) -> bytes:
     return word[start : start + 4]
 
 
-def _numbers(fours: Iterable[bytes]) -> list[int]:
-    """Each as a little-endian number; all at once, which is five times as fast as one by one."""
-    return memoryview(b"".join([four.ljust(4, b"\0") for four in fours])).cast("I").tolist()
+def _side_by_side(fours: Iterable[bytes]) -> bytes:
+    """To be read as numbers all at once, which is five times as fast as one by one."""
+    return b"".join([four.ljust(4, b"\0") for four in fours])
 
 
 def _fours(text: bytes) -> set[int]:

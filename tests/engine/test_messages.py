@@ -4,6 +4,7 @@ import pytest
 
 from gpudoctor.engine.messages import MessageMatch, Texts
 from gpudoctor.engine.model import Message
+from gpudoctor.engine.needles import Needles
 from gpudoctor.engine.required import end_of, needs
 from gpudoctor.facts import Document, DocumentKind
 
@@ -33,7 +34,7 @@ def test_every_match_contains_one_of_the_literals(pattern: str, expected: list[s
 
 def find(documents: list[Document], message: Message) -> list[MessageMatch]:
     """As rules do it."""
-    return Texts(documents, needs(message.pattern).words or []).find(message, needs(message.pattern))
+    return Texts(documents, Needles.of(needs(message.pattern).words or [])).find(message, needs(message.pattern))
 
 
 @pytest.mark.parametrize(

@@ -23,19 +23,19 @@ WORDS = ["xid", "nvrm", "nvidia", "fallen off", "404", "cuda error", "é!x"]
     ],
 )
 def test_words_of_a_text(text: str, expected: set[str]) -> None:
-    assert Haystack(text.encode()).which(Needles(WORDS)) == expected
+    assert Haystack(text.encode()).which(Needles.of(WORDS)) == expected
 
 
 @given(
     st.text(alphabet="abx \n", max_size=40), st.sets(st.text(alphabet="abx ", min_size=3, max_size=8), max_size=10)
 )
 def test_it_says_what_a_plain_search_says(text: str, words: set[str]) -> None:
-    assert Haystack(text.encode()).which(Needles(words)) == {word for word in words if word in text}
+    assert Haystack(text.encode()).which(Needles.of(words)) == {word for word in words if word in text}
 
 
 def test_a_long_text_is_searched_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needles, "_SHORT_BYTES", 4)
-    assert Haystack(b"a cuda error").which(Needles(WORDS)) == {"cuda error"}
+    assert Haystack(b"a cuda error").which(Needles.of(WORDS)) == {"cuda error"}
 
 
 @given(st.text(alphabet="abx \n", max_size=40), st.text(alphabet="abx ", min_size=1, max_size=8))

@@ -11,6 +11,7 @@ from gpudoctor.engine.expressions import Evaluator
 from gpudoctor.engine.load import LoadedRule, load_rules
 from gpudoctor.engine.match import Machine, match
 from gpudoctor.engine.messages import Texts
+from gpudoctor.engine.needles import Needles
 from gpudoctor.facts import Driver, Facts, Gpu, Kernel, Xid
 from gpudoctor.knowledge.xids import VENDOR_BUCKETS, all_codes, annotate, branch_number, lookup, vendor_words
 from gpudoctor.probes.derive_xids import xid_meanings
@@ -131,7 +132,7 @@ def xid_rules() -> list[LoadedRule]:
 @pytest.mark.parametrize("code", [*range(1, 181), 412])
 def test_every_xid_in_a_log_leads_to_a_finding(code: int, xid_rules: list[LoadedRule]) -> None:
     facts = Facts(kernel=Kernel(xids=[annotate(Xid(code=code, bdf="0000:3b:00"))]))
-    machine = Machine(facts, Evaluator(facts), Texts([], []))
+    machine = Machine(facts, Evaluator(facts), Texts([], Needles.of([])))
     assert any(match(one, machine).fires for one in xid_rules)
 
 
