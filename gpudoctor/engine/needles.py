@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import compress
 
 import msgspec
 
-_SHORT_BYTES = 1 << 20  # in a longer text nearly all fours occur, and asking for them first gains nothing
+_PIECE_BYTES = 1 << 16
 _THREE_LETTERS = 0xFFFFFF
 
 
@@ -25,35 +25,48 @@ class Needles(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Haystack:
-    """A text, made ready for being asked for words."""
+    """A text, made ready for being asked for words. No word spans lines."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._has: dict[bytes, bool] = {}
-        self._fours: set[int] | None = None
-        if len(text) <= _SHORT_BYTES and sys.byteorder == "little":
-            self._fours = _fours(text)
-            self._fours |= {four & _THREE_LETTERS for four in self._fours}  # for words of three letters
 
     def which(self, needles: Needles) -> set[str]:
         """The words that occur in the text."""
-        likely = needles.words
-        if self._fours is not None:
-            likely = list(compress(likely, map(self._fours.__contains__, memoryview(needles.firsts).cast("I"))))
-            likely = self._with(_last, self._with(_middle, likely))
-        return {word.decode() for word in likely if word in self._text}
+        found: set[bytes] = set()
+        for piece in _pieces(self._text):
+            found.update(word for word in _likely(needles, piece) if word not in found and word in piece)
+        return {word.decode() for word in found}
 
     def has(self, word: bytes) -> bool:
         """Whether any word occurs in the text; the answer is remembered."""
         found = self._has.get(word)
         if found is None:
-            likely = self._fours is None or len(word) < 3 or int.from_bytes(word[:4], "little") in self._fours
-            found = self._has[word] = likely and word in self._text
+            found = self._has[word] = word in self._text
         return found
 
-    def _with(self, part: Callable[[bytes], bytes], words: list[bytes]) -> list[bytes]:
-        fours = self._fours or set()
-        return list(compress(words, map(fours.__contains__, memoryview(_side_by_side(map(part, words))).cast("I"))))
+
+def _pieces(text: bytes) -> Iterator[bytes]:
+    """Whole lines, so few that most words' fours are not among theirs."""
+    start = 0
+    while len(text) - start > _PIECE_BYTES:
+        end = text.rfind(b"\n", start, start + _PIECE_BYTES) + 1 or text.find(b"\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _likely(needles: Needles, piece: bytes) -> list[bytes]:
+    """The words of which the first, the last and the middle four letters are in a piece."""
+    if sys.byteorder == "big":
+        return needles.words
+    seen = _fours(piece)
+    seen |= {four & _THREE_LETTERS for four in seen}  # for words of three letters
+    likely = list(compress(needles.words, map(seen.__contains__, memoryview(needles.firsts).cast("I"))))
+    for four in (_last, _middle):
+        numbers = memoryview(_side_by_side(map(four, likely))).cast("I")
+        likely = list(compress(likely, map(seen.__contains__, numbers)))
+    return likely
 
 
 def _last(word: bytes) -> bytes:

@@ -33,9 +33,11 @@ def test_it_says_what_a_plain_search_says(text: str, words: set[str]) -> None:
     assert Haystack(text.encode()).which(Needles.of(words)) == {word for word in words if word in text}
 
 
-def test_a_long_text_is_searched_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needles, "_SHORT_BYTES", 4)
-    assert Haystack(b"a cuda error").which(Needles.of(WORDS)) == {"cuda error"}
+@pytest.mark.parametrize("size", [1, 5, 20])
+def test_a_long_text_is_searched_in_pieces_of_whole_lines(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(needles, "_PIECE_BYTES", size)
+    text = b"a cuda error\n\nnvrm: xid 79, gpu has fallen off the bus\n404\nxi\nd"
+    assert Haystack(text).which(Needles.of(WORDS)) == {"cuda error", "nvrm", "xid", "fallen off", "404"}
 
 
 @given(st.text(alphabet="abx \n", max_size=40), st.text(alphabet="abx ", min_size=1, max_size=8))
