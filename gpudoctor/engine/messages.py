@@ -19,7 +19,7 @@ from gpudoctor.engine.model import Message, Rule
 from gpudoctor.engine.needles import Haystack, Needles
 from gpudoctor.engine.required import Needs, Required, end_of, occurs
 from gpudoctor.facts import Document, Evidence
-from gpudoctor.knowledge.cuda_errors import any_wording, may_tell_number
+from gpudoctor.knowledge.cuda_errors import CUDA_WORDS, any_wording, may_tell_number
 
 _MOST_LINES = 50  # of one document that are kept per pattern
 _QUOTE_LENGTH = 400
@@ -93,17 +93,14 @@ class _Searchable:
         self._bytes = document.text.encode("utf-8", "replace")
         self._lower = self._bytes.lower()  # ASCII only, so positions stay the same
         self._by_word: dict[str, list[int]] = {}
-        self._cuda_errors: dict[int, bool] = {}
         self._haystack = Haystack(self._lower)
         self.words = self._haystack.which(needles)
 
     def find(self, message: Message, needs: Needs) -> list[MessageMatch]:
         lines: Sequence[int] = self._lines_with(needs.words) if needs.words else range(len(self._lower_lines))
-        if needs.in_order and not self._has_all(lines, needs.in_order):
-            return []
-        if message.cuda_error and lines:
-            lines = [number for number in lines if self._tells_cuda_error(number)]
-        if not lines:
+        if message.cuda_error:
+            lines = [number for number in lines if number in self._cuda_error_lines]
+        if not lines or (needs.in_order and not self._has_all(lines, needs.in_order)):
             return []
         compiled = re2.compile(message.pattern, options())
         found: list[MessageMatch] = []
@@ -119,7 +116,7 @@ class _Searchable:
                     break
         return found
 
-    def _lines_with(self, wanted: list[str]) -> list[int]:
+    def _lines_with(self, wanted: Sequence[str]) -> list[int]:
         return sorted({number for word in self.words.intersection(wanted) for number in self._lines_of(word)})
 
     def _lines_of(self, word: str) -> list[int]:
@@ -140,16 +137,14 @@ class _Searchable:
             return False
         return any(end_of(in_order, self._lower_lines[number]) >= 0 for number in lines)
 
-    def _tells_cuda_error(self, number: int) -> bool:
-        """Plain words, then one pattern for all numbers first: each number's own is large, and compiling it takes milliseconds."""
-        known = self._cuda_errors.get(number)
-        if known is None:
-            known = (
-                may_tell_number(self._lower_lines[number])
-                and re2.compile(any_wording(), options()).search(self._line(number)) is not None
-            )
-            self._cuda_errors[number] = known
-        return known
+    @functools.cached_property
+    def _cuda_error_lines(self) -> set[int]:
+        """Lines that give any number as a CUDA error: the pattern for one is large, and compiling it takes milliseconds."""
+        likely = [number for number in self._lines_with(CUDA_WORDS) if may_tell_number(self._lower_lines[number])]
+        if not likely:
+            return set()
+        compiled = re2.compile(any_wording(), options())
+        return {number for number in likely if compiled.search(self._line(number)) is not None}
 
     @functools.cached_property
     def _lower_lines(self) -> list[bytes]:
