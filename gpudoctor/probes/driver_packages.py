@@ -23,6 +23,8 @@ _KERNEL = Lazy(
     r"^(?:linux-(?:image|headers|modules)-|kernel-(?:devel|headers|core|default-devel)|kernel$|linux-headers$|linux(?:-lts|-zen)?$)"
 )
 _DRIVER_VERSION = Lazy(r"(?:^|[:_-])(\d{3}\.\d{2,3}(?:\.\d{2})?)(?=[^\d.]|$)")
+# a line of a listing in a form that is not known, which therefore does not say that there is no package
+_UNREAD = Lazy(r"(?im)^(?!\s*[up]n\s)(?!.*(?:not installed|no packages|no matching|error:)).*nvidia")
 _STATES = {
     "ii": "installed",
     "hi": "held",
@@ -99,15 +101,19 @@ def parse_dpkg_list(text: str) -> list[tuple[Package, int]]:
     return found
 
 
+_RPM_FORMS = (
+    Lazy(r"^\s*([\w+.-]+?)-([\w.+~^:]+-[\w.+~^]+)\.(?:x86_64|aarch64|noarch|i686|ppc64le)(?:\s|$)"),
+    Lazy(r"^\s*([A-Za-z][\w+.-]*?)(?:\.(?:x86_64|aarch64|noarch|i686|ppc64le))?\s+((?:\d+:)?\d[\w.+~^-]*)(?:\s|$)"),
+)
+
+
 def parse_rpm_list(text: str) -> list[tuple[Package, int]]:
-    """Relevant packages of `rpm -qa` (name-version-release.arch) with the index of their line."""
+    """Relevant packages with the index of their line: `rpm -qa` (name-version-release.arch), columns of a query format, `dnf list installed`."""
     found = []
     for index, line in enumerate(text.splitlines()):
-        match = re.match(r"^\s*([\w+.-]+?)-([\w.+~^:]+)-([\w.+~^]+)\.(x86_64|aarch64|noarch|i686|ppc64le)\s*$", line)
-        if match is None:
-            continue
-        if is_relevant(match[1]) or _KERNEL.match(match[1]):
-            found.append((_package(match[1], f"{match[2]}-{match[3]}", "installed", "rpm"), index))
+        match = next((match for form in _RPM_FORMS if (match := form.search(line))), None)
+        if match is not None and (is_relevant(match[1]) or _KERNEL.match(match[1])):
+            found.append((_package(match[1], match[2], "installed", "rpm"), index))
     return found
 
 
@@ -148,7 +154,8 @@ def collect_packages(source: Source, found: Collected) -> None:
             continue
         packages = [_with_evidence(package, answer, index) for package, index in parse(answer.text)]
         shown = filter_shows(answer.filtered_by, "nvidia-driver") and not answer.truncated
-        if packages or (shown and answer.status is Status.OK):
+        unread = not packages and _UNREAD.search(answer.text) is not None
+        if packages or (shown and answer.status is Status.OK and not unread):
             found.set("packages", packages, packages[0].evidence[""] if packages else quote(answer, None, "(none)"))
 
 

@@ -381,11 +381,29 @@ def test_a_machine_without_nvidia_packages_is_known_to_have_none():
             [("nvidia-open-dkms", "installed", "580.105.08"), ("nvidia-utils", "installed", "580.105.08")],
         ),
         ("$ dpkg -l | grep nvidia\n$ uname -r\n6.8.0-49-generic\n", []),
+        ("$ dpkg -l | grep nvidia\nun  nvidia-driver <none> <none> (no description available)\n", []),
+        (
+            "$ dpkg -l | grep nvidia | awk '{print $1,$2,$3}'\nii nvidia-driver-570 570.172.08-0ubuntu1\nhi nvidia-dkms-570 570.172.08-0ubuntu1\n",
+            [("nvidia-driver-570", "installed", "570.172.08"), ("nvidia-dkms-570", "held", "570.172.08")],
+        ),
+        (
+            "$ rpm -qa --queryformat '%{name} %{version} %{vendor}\\n' | grep nvidia\nakmod-nvidia 575.64.05 RPM Fusion\nnvidia-driver 575.57.08 Example\n",
+            [("akmod-nvidia", "installed", "575.64.05"), ("nvidia-driver", "installed", "575.57.08")],
+        ),
+        (
+            "$ dnf list installed '*nvidia*'\nInstalled Packages\nakmod-nvidia.x86_64   3:575.64.05-1.fc42   @rpmfusion-nonfree-updates\nnvidia-persistenced.x86_64   3:575.57.08-1.fc42   @cuda\n",
+            [("akmod-nvidia", "installed", "575.64.05"), ("nvidia-persistenced", "installed", "575.57.08")],
+        ),
     ],
 )
 def test_package_lists_of_each_manager(text, expected):
     facts = paste(text).driver
     assert [(p.name, p.state, p.driver_version) for p in facts.packages] == expected
+
+
+def test_a_listing_in_an_unknown_form_does_not_say_that_there_are_no_packages():
+    facts = paste("$ rpm -qa --qf '%{vendor}/%{name}\\n' | grep nvidia\nExample/nvidia-driver\n")
+    assert facts.driver is None or facts.driver.packages is None
 
 
 def test_packages_asked_for_by_name_say_nothing_of_the_driver():

@@ -120,7 +120,8 @@ def _shown(invocation: Invocation, lines: list[Line]) -> list[Line] | None:
         and invocation.argv[0] in ("dpkg", "dpkg-query")
         and re.search(r"\$2\W+\$3", invocation.awk)
     ):
-        return [Line(line.number, f"ii  {line.text.strip()}") for line in lines]
+        state = "" if re.search(r"\$1\W", invocation.awk) else "ii  "
+        return [Line(line.number, f"{state}{line.text.strip()}") for line in lines]
     if invocation.rewritten:
         return None
     if invocation.repeats:

@@ -104,7 +104,17 @@ def _packages(args: Argv) -> Meaning | None:
 def _rpm(args: Argv) -> Meaning | None:
     if not args or not re.match(r"-q", args[0]) or re.match(r"-q\w*[lifcRd]", args[0]):
         return None
-    names = [a for a in args[1:] if not a.startswith("-")]
+    formats = {i + 1 for i, a in enumerate(args) if a in ("--qf", "--queryformat")}
+    names = [a for i, a in enumerate(args[1:], 1) if not a.startswith("-") and i not in formats]
+    return Meaning((known.RPM_LIST,), filtered_by=_names_pattern(names))
+
+
+def _dnf(args: Argv) -> Meaning | None:
+    """`dnf list installed '*nvidia*'`, whose lines have the package's repository too."""
+    words = [a for a in args if a not in ("-q", "-C")]
+    if words[:1] != ["list"] or not {"installed", "--installed"} & set(words[1:]):
+        return None
+    names = [a for a in words[1:] if a != "installed" and not a.startswith("-")]
     return Meaning((known.RPM_LIST,), filtered_by=_names_pattern(names))
 
 
@@ -228,6 +238,8 @@ _PROGRAMS: dict[str, Callable[[Argv], Meaning | None]] = {
     "dpkg": _packages,
     "dpkg-query": _packages,
     "rpm": _rpm,
+    "dnf": _dnf,
+    "yum": _dnf,
     "pacman": _pacman,
     "gcc": _exact(known.GCC_VERSION, "--version", "-v"),
     "cc": _exact(known.GCC_VERSION, "--version"),
