@@ -39,7 +39,10 @@ _DIGITS = frozenset(b"0123456789")
 
 def may_tell_number(line: bytes) -> bool:
     """Whether a line, in small letters, has a number and a word without which it gives none as an error."""
-    return any(word in line for word in _ERROR_WORDS) and not _DIGITS.isdisjoint(line)
+    for word in _ERROR_WORDS:
+        if word in line:
+            return not _DIGITS.isdisjoint(line)
+    return False
 
 
 def wordings(numbers: Iterable[int]) -> str:

@@ -24,21 +24,30 @@ _VIA = Lazy(
     r"\b(?P<a>\d+)\[\w+\] -> (?P<b>\d+)\[\w+\] (?:\[(?:send|receive)\] )?via (?P<via>(?:P2P|SHM|NET|NVLS|COLLNET)[\w/. -]*)"
 )
 _ANY_VIA = Lazy(r"\bvia ((?:P2P|SHM|NET|NVLS|COLLNET)(?:/[\w-]+)*)")
-_USING = Lazy(r"\b(NET/\w+) : Using (.*)")
-_NETWORK = Lazy(r"\bUsing network (\S.*?)\s*$", re.MULTILINE)
+_USING = Lazy(r"\b(NET/\w+) : Using (.*)", needs=(" : Using ",))
+_NETWORK = Lazy(r"\bUsing network (\S.*?)\s*$", re.MULTILINE, needs=("Using network ",))
 _INTERFACE = Lazy(r"\[\d+\]([\w.\-]+):|OOB ([\w.\-]+):")
 _HCA = Lazy(r"\[\d+\](?:\{\d+\} )?([\w.+-]+:\d+)/(?:IB|RoCE)")
-_RATE = Lazy(r"NET/IB: \[\d+\] ([\w.-]+):[\w.-]*:(\d+)/\w+ (?:provider=\w+ )?speed=(\d+)")
-_ENV = Lazy(r"\b(NCCL_\w+) set (?:by environment )?to (\S+?)\.?(?:\s|$)")
-_INIT = Lazy(r"\bcomm (0x[0-9a-f]+) rank (\d+) n[rR]anks (\d+) .*?- Init (START|COMPLETE)")
+_RATE = Lazy(r"NET/IB: \[\d+\] ([\w.-]+):[\w.-]*:(\d+)/\w+ (?:provider=\w+ )?speed=(\d+)", needs=("speed=",))
+_ENV = Lazy(r"\b(NCCL_\w+) set (?:by environment )?to (\S+?)\.?(?:\s|$)", needs=("NCCL_",))
+_INIT = Lazy(r"\bcomm (0x[0-9a-f]+) rank (\d+) n[rR]anks (\d+) .*?- Init (START|COMPLETE)", needs=("- Init ",))
 _COMM_ID = Lazy(r"\bcommId (0x[0-9a-f]+)")
-_NODES = Lazy(r"\bnRanks (\d+) nNodes (\d+)\b")
-_CHANNELS = Lazy(r"\b(\d+) coll channels(?:, \d+ collnet channels)?(?:, (\d+) nvls channels)?")
-_NVLS = Lazy(r"NVLS multicast support is (not )?available(?:.*transport (enabled|disabled))?")
-_NVLS_USED = Lazy(r"\bConnected NVLS tree\b|\bvia NVLS\b|\bnvlsRanks [1-9]")
-_GDR = Lazy(r"/GDRDMA\b|GPU Direct RDMA (?:\(\w+\) )?(?:E|e)nabled for")
-_GDR_OFF = Lazy(r"GPU Direct RDMA (?:\(\w+\) )?[Dd]isabled for")
-_P2P_OFF = Lazy(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d+) and (\d+)")
+_NODES = Lazy(r"\bnRanks (\d+) nNodes (\d+)\b", needs=(" nNodes ",))
+_CHANNELS = Lazy(
+    r"\b(\d+) coll channels(?:, \d+ collnet channels)?(?:, (\d+) nvls channels)?", needs=(" coll channels",)
+)
+_NVLS = Lazy(
+    r"NVLS multicast support is (not )?available(?:.*transport (enabled|disabled))?",
+    needs=("NVLS multicast support is ",),
+)
+_NVLS_USED = Lazy(
+    r"\bConnected NVLS tree\b|\bvia NVLS\b|\bnvlsRanks [1-9]", needs=("Connected NVLS tree", "via NVLS", "nvlsRanks ")
+)
+_GDR = Lazy(r"/GDRDMA\b|GPU Direct RDMA (?:\(\w+\) )?(?:E|e)nabled for", needs=("/GDRDMA", "GPU Direct RDMA "))
+_GDR_OFF = Lazy(r"GPU Direct RDMA (?:\(\w+\) )?[Dd]isabled for", needs=("GPU Direct RDMA ",))
+_P2P_OFF = Lazy(
+    r"P2P is disabled between (?:NVLINK )?connected GPUs (\d+) and (\d+)", needs=("P2P is disabled between ",)
+)
 _PAIRS_KEPT = 4096
 
 

@@ -38,7 +38,17 @@ _MISMATCH = Lazy(
     r"|(?P<sizes>Input/output mismatch in the collective)"
 )
 _SIGN = Lazy(
-    r"ProcessGroupNCCL|WorkNCCL\(|[Mm]issing ranks|are the lagging ranks|lagging/dead/mismatched|but didn.t join collective|_MISMATCH\b|mismatch in the collective"
+    r"ProcessGroupNCCL|WorkNCCL\(|[Mm]issing ranks|are the lagging ranks|lagging/dead/mismatched|but didn.t join collective|_MISMATCH\b|mismatch in the collective",
+    needs=(
+        "ProcessGroupNCCL",
+        "WorkNCCL(",
+        "issing ranks",
+        "are the lagging ranks",
+        "lagging/dead/mismatched",
+        "t join collective",
+        "_MISMATCH",
+        "mismatch in the collective",
+    ),
 )
 _HIGHEST = 1 << 40  # a damaged log prints garbage for "nothing completed"
 
