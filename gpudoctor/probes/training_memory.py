@@ -20,7 +20,8 @@ _PYTORCH: dict[str, Lazy] = {
     "free": Lazy(rf"of which {_SIZE} is free|; {_SIZE} free"),
     "allocated": Lazy(rf"memory {_SIZE} is allocated by PyTorch|{_SIZE} already allocated"),
     "unused": Lazy(rf"{_SIZE} is reserved by PyTorch but unallocated"),
-    "reserved": Lazy(rf"{_SIZE} (?:reserved in total by PyTorch|cached)"),
+    "reserved": Lazy(rf"{_SIZE} reserved in total by PyTorch"),
+    "cached": Lazy(rf"{_SIZE} cached"),
     "allowed": Lazy(rf"{_SIZE} allowed"),
     "own": Lazy(rf"this process has {_SIZE} memory in use"),
 }
@@ -90,7 +91,10 @@ def _pytorch(message: str, requested: float | None, index: int) -> Failure:
         match = pattern.search(message)
         sizes[name] = mebibytes(next(group for group in match.groups() if group)) if match else None
     allocated, unused, reserved = sizes["allocated"], sizes["unused"], sizes["reserved"]
-    if reserved is None and allocated is not None and unused is not None:
+    if reserved is None and allocated is not None and (cached := sizes["cached"]) is not None:
+        # until 1.3 what is cached beyond what is allocated; a few builds tell the sum
+        reserved = cached if cached >= allocated else allocated + cached
+    elif reserved is None and allocated is not None and unused is not None:
         reserved = allocated + unused
     return Failure(
         index,

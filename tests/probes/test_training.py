@@ -159,7 +159,11 @@ def test_oldest_wording_and_vllm() -> None:
     (one,) = parse_out_of_memory(
         "Tried to allocate 12.50 MiB (GPU 0; 10.92 GiB total capacity; 8.57 MiB already allocated; 9.28 GiB free; 4.68 MiB cached)"
     )
-    assert (one.requested, one.reserved) == (12.5, 4.68)
+    assert (one.requested, one.reserved) == (12.5, 8.57 + 4.68)
+    (one,) = parse_out_of_memory(
+        "Tried to allocate 64.00 MiB (GPU 0; 7.93 GiB total capacity; 7.10 GiB already allocated; 20.00 MiB free; 7.20 GiB cached)"
+    )
+    assert one.reserved == pytest.approx(7.2 * 1024)
     (one,) = parse_out_of_memory(
         "ValueError: Free memory on device (0.49/79.32 GiB) on startup is less than desired GPU memory utilization (0.6, 47.59 GiB)."
     )
