@@ -29,7 +29,7 @@ from gpudoctor.facts.interconnect import (
 from gpudoctor.facts.job import Expectation, OutOfMemory, Training
 from gpudoctor.facts.kernel import Kernel, KernelEvent, NvrmMessage, SXid, Xid
 from gpudoctor.facts.pci import Pci, PciDevice
-from gpudoctor.facts.scheduler import Kubernetes, KubernetesNode, KubernetesPod, Slurm, SlurmNode
+from gpudoctor.facts.scheduler import Kubernetes, KubernetesNode, KubernetesPod, Slurm, SlurmNode, SlurmRequest
 
 __all__ = [
     "Bench",
@@ -82,6 +82,7 @@ __all__ = [
     "SXid",
     "Slurm",
     "SlurmNode",
+    "SlurmRequest",
     "ThrottleSeen",
     "Topology",
     "TopologyLink",

@@ -66,5 +66,20 @@ class SlurmNode(Fact, frozen=True, kw_only=True):
     reason_time: str | None = None
 
 
+class SlurmRequest(Fact, frozen=True, kw_only=True):
+    """What a job asked for, by its pasted batch script, srun, salloc or sbatch command, and its own record."""
+
+    gpus: bool | None = None  # whether GPUs are asked for anywhere in the texts that hold a request
+    gpus_per_node: int | None = None
+    nodes: int | None = None
+    tasks: int | None = None  # --ntasks
+    tasks_per_node: int | None = None
+    job_gpus: int | None = None  # of TRES= in `scontrol show job`
+    launcher: str | None = None  # what starts the program: torchrun, accelerate, deepspeed, mpirun, mpiexec, python
+    by_srun: bool | None = None  # whether srun starts that
+    ignored: bool | None = None  # a GPU directive stands below the script's first command, where sbatch ignores it
+
+
 class Slurm(Fact, frozen=True, kw_only=True):
     nodes: list[SlurmNode] | None = None
+    request: SlurmRequest | None = None

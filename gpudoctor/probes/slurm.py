@@ -1,4 +1,4 @@
-"""Slurm nodes from what the user brought: `scontrol show node` and `sinfo` in their forms. No cluster is asked live."""
+"""Slurm from what the user brought: nodes of `scontrol show node` and `sinfo`, and a job's request. No cluster is asked live."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from gpudoctor.facts import Evidence, Slurm, SlurmNode
 from gpudoctor.lazy import Lazy
+from gpudoctor.probes.slurm_request import read_request
 from gpudoctor.probes.slurm_sinfo import parse_sinfo
 from gpudoctor.probes.slurm_values import given, given_time, gres_gpus, tres_gpus
 from gpudoctor.sources.answers import Source, Status
@@ -22,7 +23,7 @@ _REASON_TAIL = Lazy(r"\s*\[([^@\[\]]+)@([^\]]+)\]\s*$")
 
 
 def probe(source: Source) -> Slurm | None:
-    """Nodes of every scontrol and sinfo output the source holds; None when it holds none."""
+    """Nodes of every scontrol and sinfo output the source holds, and the request of a job; None when it holds neither."""
     if source.kind == "live":
         return None
     nodes: dict[str, SlurmNode] = {}
@@ -31,7 +32,10 @@ def probe(source: Source) -> Slurm | None:
         if answer.status in (Status.OK, Status.FAILED) and answer.stdout.strip():
             for node in parse_slurm(answer.stdout, answer.request):
                 nodes[node.name] = _fill(nodes[node.name], node) if node.name in nodes else node
-    return Slurm(nodes=_with_lines_of_unnamed(list(nodes.values()))) if nodes else None
+    asked = read_request(source.documents())
+    if not nodes and asked is None:
+        return None
+    return Slurm(nodes=_with_lines_of_unnamed(list(nodes.values())) if nodes else None, request=asked)
 
 
 def _with_lines_of_unnamed(nodes: list[SlurmNode]) -> list[SlurmNode]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudoctor.facts import SlurmNode
+from gpudoctor.facts import SlurmNode, SlurmRequest
 from gpudoctor.probes import slurm
 from gpudoctor.probes.slurm import parse_slurm
 from gpudoctor.probes.slurm_values import expand_hostlist, gres_gpus, tres_gpus
@@ -181,3 +181,67 @@ def test_a_reason_that_grep_left_belongs_to_the_drained_node() -> None:
         ("gpu02", "drain", "Low RealMemory"),
         ("gpu01", "idle", None),
     ]
+
+
+SCRIPT = """\
+#!/bin/bash
+#SBATCH --partition=gpu
+#SBATCH -N 2 --ntasks-per-node=4
+#SBATCH --gres=gpu:a100:4
+export OMP_NUM_THREADS=4
+srun --cpu-bind=cores \\
+    python train.py
+"""
+
+
+def request(text: str) -> SlurmRequest | None:
+    found = slurm.probe(open_text(text))
+    return found.request if found else None
+
+
+def test_request_of_a_script() -> None:
+    asked = request(SCRIPT)
+    assert asked is not None
+    assert (asked.gpus, asked.gpus_per_node, asked.nodes, asked.tasks, asked.tasks_per_node) == (True, 4, 2, None, 4)
+    assert (asked.launcher, asked.by_srun, asked.ignored, asked.job_gpus) == ("python", True, None, None)
+    assert asked.evidence["tasks_per_node"].line == 3
+
+
+def test_request_without_gpus() -> None:
+    for text in ("#SBATCH -p gpu\n#SBATCH --gres=none\n", "$ srun -p gpu --pty bash\n", "salloc -N1\n"):
+        asked = request(text)
+        assert asked is not None
+        assert asked.gpus is False
+
+
+def test_a_command_in_a_job_is_no_request() -> None:
+    asked = request("srun hostname\n")
+    assert asked is not None
+    assert (asked.gpus, asked.by_srun) == (None, True)
+    assert request("The word srun in prose, and sbatchers\n") is None
+
+
+def test_directives_below_the_first_command_are_ignored() -> None:
+    asked = request("#!/bin/sh\n#SBATCH -p gpu\nmodule load cuda\n#SBATCH --gpus=1\n")
+    assert asked is not None
+    assert asked.ignored is True
+    plain = request("#!/bin/sh\n\n# comment\n#SBATCH --gpus=1\nmodule load cuda\n")
+    assert plain is not None
+    assert plain.ignored is None
+
+
+def test_gpus_of_the_job_record() -> None:
+    for text, gpus in (
+        ("   TRES=cpu=8,mem=64G,node=1,billing=8\n", 0),
+        ("   ReqTRES=cpu=8,mem=64G,node=1,billing=8,gres/gpu=2\n   AllocTRES=cpu=8,gres/gpu=2\n", 2),
+    ):
+        asked = request(text)
+        assert asked is not None
+        assert asked.job_gpus == gpus
+    assert request("   CfgTRES=cpu=128,mem=1030000M,billing=128\n") is None
+
+
+def test_launcher_without_srun() -> None:
+    asked = request("#SBATCH --nodes=2\n#SBATCH --gres=gpu:8\ntorchrun --nnodes=2 train.py\n")
+    assert asked is not None
+    assert (asked.launcher, asked.by_srun, asked.nodes) == ("torchrun", False, 2)
