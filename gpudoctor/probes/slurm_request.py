@@ -32,6 +32,8 @@ _LAUNCHER = Lazy(
     r"|python3?(?:\.\d+)?\s+(?:-u\s+)?\S+\.py)\b",
     needs=("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "python"),
 )
+_WAITS = Lazy(r"queued and waiting for resources", needs=("waiting for resources",))
+_GRANTED = Lazy(r"has been allocated resources|Granted job allocation", needs=("allocat",))
 _SRUN = Lazy(r"^\s*(?:[$#>%]\s+)?(?:exec\s+|time\s+|nohup\s+)*(?:\w+=\S+\s+)*srun\s", needs=("srun",))
 _VALUES = {
     "nodes": ("-N", "--nodes"),
@@ -57,6 +59,7 @@ def read_request(documents: Sequence[Document]) -> SlurmRequest | None:
         anywhere = anywhere or _GPUS.search(_NO_GPUS.sub("", text)) is not None
     if asked:
         found["gpus"] = anywhere
+        found.setdefault("ignored", False)
     if not found:
         return None
     return msgspec.convert(found | {"evidence": evidence}, SlurmRequest)
@@ -96,6 +99,11 @@ def _read(document: Document, lines: list[str], found: dict[str, object], eviden
             )
             found.setdefault("by_srun", launcher["srun"] is not None)
             evidence["launcher"] = quote_document(document, index)
+        if _WAITS.search(line):
+            found["waiting"] = True
+            evidence["waiting"] = quote_document(document, index)
+        elif "waiting" in found and _GRANTED.search(line):
+            found["waiting"] = False
         tres = _JOB_TRES.search(line)
         if tres and not (of_node and "AllocTRES=" in line):
             gpus = tres_gpus(tres[1])

@@ -203,7 +203,7 @@ def test_request_of_a_script() -> None:
     asked = request(SCRIPT)
     assert asked is not None
     assert (asked.gpus, asked.gpus_per_node, asked.nodes, asked.tasks, asked.tasks_per_node) == (True, 4, 2, None, 4)
-    assert (asked.launcher, asked.by_srun, asked.ignored, asked.job_gpus) == ("python", True, None, None)
+    assert (asked.launcher, asked.by_srun, asked.ignored, asked.job_gpus) == ("python", True, False, None)
     assert asked.evidence["tasks_per_node"].line == 3
 
 
@@ -227,7 +227,7 @@ def test_directives_below_the_first_command_are_ignored() -> None:
     assert asked.ignored is True
     plain = request("#!/bin/sh\n\n# comment\n#SBATCH --gpus=1\nmodule load cuda\n")
     assert plain is not None
-    assert plain.ignored is None
+    assert plain.ignored is False
 
 
 def test_gpus_of_the_job_record() -> None:
@@ -245,3 +245,13 @@ def test_launcher_without_srun() -> None:
     asked = request("#SBATCH --nodes=2\n#SBATCH --gres=gpu:8\ntorchrun --nnodes=2 train.py\n")
     assert asked is not None
     assert (asked.launcher, asked.by_srun, asked.nodes) == ("torchrun", False, 2)
+
+
+def test_waiting_until_it_starts() -> None:
+    queued = "srun: job 7 queued and waiting for resources\n"
+    asked = request(queued)
+    assert asked is not None
+    assert asked.waiting is True
+    started = request(queued + "srun: job 7 has been allocated resources\n")
+    assert started is not None
+    assert started.waiting is False
