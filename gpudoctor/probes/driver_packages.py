@@ -102,7 +102,7 @@ def parse_dpkg_list(text: str) -> list[tuple[Package, int]]:
 
 
 _RPM_FORMS = (
-    Lazy(r"^\s*([\w+.-]+?)-([\w.+~^:]+-[\w.+~^]+)\.(?:x86_64|aarch64|noarch|i686|ppc64le)(?:\s|$)"),
+    Lazy(r"^\s*([\w+.-]+?)-(\d[\w.+~^:]*-[\w.+~^]+)\.(?:x86_64|aarch64|noarch|i686|ppc64le)(?:\s|$)"),
     Lazy(r"^\s*([A-Za-z][\w+.-]*?)(?:\.(?:x86_64|aarch64|noarch|i686|ppc64le))?\s+((?:\d+:)?\d[\w.+~^-]*)(?:\s|$)"),
 )
 

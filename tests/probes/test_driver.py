@@ -391,8 +391,8 @@ def test_a_machine_without_nvidia_packages_is_known_to_have_none():
             [("akmod-nvidia", "installed", "575.64.05"), ("nvidia-driver", "installed", "575.57.08")],
         ),
         (
-            "$ dnf list installed '*nvidia*'\nInstalled Packages\nakmod-nvidia.x86_64   3:575.64.05-1.fc42   @rpmfusion-nonfree-updates\nnvidia-persistenced.x86_64   3:575.57.08-1.fc42   @cuda\n",
-            [("akmod-nvidia", "installed", "575.64.05"), ("nvidia-persistenced", "installed", "575.57.08")],
+            "$ dnf list installed '*nvidia*'\nInstalled Packages\nakmod-nvidia.x86_64   3:575.64.05-1.fc42   @rpmfusion-nonfree-updates\nnvidia-driver-libs.x86_64   3:575.57.08-1.fc42   @cuda\n",
+            [("akmod-nvidia", "installed", "575.64.05"), ("nvidia-driver-libs", "installed", "575.57.08")],
         ),
     ],
 )
