@@ -9,6 +9,13 @@ class TopologyLink(Fact, frozen=True, kw_only=True):
     kind: str  # NV18, PIX, PXB, PHB, NODE, SYS
 
 
+class PeerCopyTest(Fact, frozen=True, kw_only=True):
+    """The slowest pair of GPUs in the matrices of p2pBandwidthLatencyTest, one direction, GB/s."""
+
+    without_p2p_gbps: float | None = None
+    with_p2p_gbps: float | None = None
+
+
 class Topology(Fact, frozen=True, kw_only=True):
     gpus: list[str] | None = None
     nics: list[str] | None = None
@@ -24,6 +31,7 @@ class Topology(Fact, frozen=True, kw_only=True):
     p2p_read: list[TopologyLink] | None = None
     p2p_write: list[TopologyLink] | None = None
     p2p_nvlink: list[TopologyLink] | None = None
+    p2p_test: PeerCopyTest | None = None
 
 
 class NcclRow(Fact, frozen=True, kw_only=True):

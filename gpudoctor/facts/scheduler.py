@@ -78,6 +78,7 @@ class SlurmRequest(Fact, frozen=True, kw_only=True):
     launcher: str | None = None  # what starts the program: torchrun, accelerate, deepspeed, mpirun, mpiexec, python
     by_srun: bool | None = None  # whether srun starts that
     ignored: bool | None = None  # a GPU directive stands below the script's first command, where sbatch ignores it
+    gpus_shown: int | None = None  # by nvidia-smi in a step or an interactive job
     waiting: bool | None = None  # srun or salloc said that the job is queued; false once it got its nodes
 
 

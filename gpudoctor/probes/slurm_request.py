@@ -32,6 +32,8 @@ _LAUNCHER = Lazy(
     r"|python3?(?:\.\d+)?\s+(?:-u\s+)?\S+\.py)\b",
     needs=("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "python"),
 )
+_INSIDE = Lazy(r"--pty\b|\bnvidia-smi\b", needs=("--pty", "nvidia-smi"))
+_SHOWN = Lazy(r"^\s*GPU (\d{1,2}): .*\(UUID|^\|\s+(\d{1,2})\s+\S.*\b(?:On|Off)\s+\|", needs=("UUID", "On", "Off"))
 _WAITS = Lazy(r"queued and waiting for resources", needs=("waiting for resources",))
 _GRANTED = Lazy(r"has been allocated resources|Granted job allocation", needs=("allocat",))
 _SRUN = Lazy(r"^\s*(?:[$#>%]\s+)?(?:exec\s+|time\s+|nohup\s+)*(?:\w+=\S+\s+)*srun\s", needs=("srun",))
@@ -69,6 +71,8 @@ def _read(document: Document, lines: list[str], found: dict[str, object], eviden
     """Collects what the lines of one text say; whether they hold a request."""
     asked = False
     of_node = any("CfgTRES=" in line for line in lines)
+    inside = False  # below a command whose output shows what the job sees
+    devices: set[int] = set()
     script = False  # inside a batch script, and
     begun = False  # below its first command
     for index, line in _joined(lines):
@@ -87,6 +91,13 @@ def _read(document: Document, lines: list[str], found: dict[str, object], eviden
                 if name not in found or directive is None:
                     found[name] = value
                     evidence[name] = quote_document(document, index)
+        if command and options is not None:
+            inside = _INSIDE.search(options) is not None
+        shown = _SHOWN.match(line) if inside else None
+        if shown:
+            devices.add(int(shown[1] or shown[2]))
+            found["gpus_shown"] = len(devices)
+            evidence["gpus_shown"] = quote_document(document, index)
         if directive and script and begun and _GPUS.search(line):
             found["ignored"] = True
             evidence["ignored"] = quote_document(document, index)

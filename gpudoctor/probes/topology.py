@@ -16,6 +16,7 @@ import msgspec
 from gpudoctor.facts import Evidence, Topology, TopologyLink
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.original_lines import renumbered
+from gpudoctor.probes.p2p_test import read_p2p_test
 from gpudoctor.sources.answers import Source, Status
 from gpudoctor.sources.requests import (
     NVIDIA_SMI_P2P_NVLINK,
@@ -47,7 +48,11 @@ def probe(source: Source) -> Topology | None:
     topology = parse_topology(answer.stdout, answer.request) if answer.status is Status.OK else None
     if topology is not None:
         topology = renumbered(topology, answer.line_numbers)
-    return topology if source.kind == "live" else with_p2p(source, topology)
+    if source.kind == "live":
+        return topology
+    topology = with_p2p(source, topology)
+    measured = read_p2p_test(source.documents())
+    return topology if measured is None else msgspec.structs.replace(topology or Topology(), p2p_test=measured)
 
 
 def with_p2p(source: Source, topology: Topology | None) -> Topology | None:

@@ -255,3 +255,17 @@ def test_waiting_until_it_starts() -> None:
     started = request(queued + "srun: job 7 has been allocated resources\n")
     assert started is not None
     assert started.waiting is False
+
+
+def test_what_a_step_shows() -> None:
+    listed = "GPU 0: NVIDIA A40 (UUID: GPU-1)\nGPU 1: NVIDIA A40 (UUID: GPU-2)\n"
+    table = "|   0  NVIDIA A40          On  | 00000000:01:00.0 Off |       0 |\n"
+    for text, shown in (
+        ("$ srun --gres=gpu:1 nvidia-smi -L\n" + listed, 2),
+        ("$ srun -n2 --gres=gpu:1 nvidia-smi -L\n" + listed[:32] + listed[:32], 1),
+        ("$ srun -p gpu --gpus=1 --pty bash\n$ nvidia-smi\n" + table, 1),
+        ("$ nvidia-smi -L\n" + listed + "$ srun --gres=gpu:1 python train.py\n", None),
+    ):
+        asked = request(text)
+        assert asked is not None
+        assert asked.gpus_shown == shown
