@@ -37,24 +37,23 @@ def every_pattern() -> Iterator[tuple[str, Lazy]]:
                 yield f"{found.name}.{name}", pattern
 
 
-def proves(parsed: Iterable[Any], words: tuple[str, ...]) -> bool:
-    """Whether every match of a pattern has one of the words (small letters) in a row of its letters."""
-    row = ""
+def proves(parsed: Iterable[Any], words: tuple[str, ...], row: str = "") -> bool:
+    """Whether every match of a pattern has one of the words (small letters) in a row of its letters; `row` went before."""
     for op, value in parsed:
         if op is sre.LITERAL:
             row += chr(value).lower()
             if any(word in row for word in words):
                 return True
             continue
-        row = ""
         if op is sre.IN and all(kind is sre.LITERAL and chr(letter) in words for kind, letter in value):
             return True
-        if op is sre.SUBPATTERN and proves(value[3], words):
+        if op is sre.SUBPATTERN and proves(value[3], words, row):
             return True
-        if op in (sre.MAX_REPEAT, sre.MIN_REPEAT) and value[0] > 0 and proves(value[2], words):
+        if op in (sre.MAX_REPEAT, sre.MIN_REPEAT) and value[0] > 0 and proves(value[2], words, row):
             return True
-        if op is sre.BRANCH and all(proves(branch, words) for branch in value[1]):
+        if op is sre.BRANCH and all(proves(branch, words, row) for branch in value[1]):
             return True
+        row = ""
     return False
 
 
