@@ -100,7 +100,7 @@ class _Searchable:
         lines: Sequence[int] = self._lines_with(needs.words) if needs.words else range(len(self._lower_lines))
         if message.cuda_error:
             lines = [number for number in lines if number in self._cuda_error_lines]
-        if not lines or (needs.in_order and not self._has_all(lines, needs.in_order)):
+        if not lines or not self._has_all(lines, needs.in_order):
             return []
         compiled = re2.compile(message.pattern, options())
         found: list[MessageMatch] = []
@@ -133,6 +133,8 @@ class _Searchable:
 
     def _has_all(self, lines: Sequence[int], in_order: Required) -> bool:
         """Whether any of the lines has all that a pattern requires."""
+        if not in_order:
+            return True
         if not occurs(in_order, self._haystack.has):
             return False
         return any(end_of(in_order, self._lower_lines[number]) >= 0 for number in lines)

@@ -244,4 +244,4 @@ def _needs(message: Message) -> Needs:
     """Of the many ways to write a CUDA error, a name of CUDA's and the number are quickest told."""
     if not message.cuda_error:
         return needs(message.pattern)
-    return Needs(list(CUDA_WORDS), [[[form.encode()] for n in message.cuda_error for form in (f"{n}", f"{n:x}")]])
+    return Needs.of(list(CUDA_WORDS), [[[form.encode()] for n in message.cuda_error for form in (f"{n}", f"{n:x}")]])

@@ -18,13 +18,22 @@ class Needs(msgspec.Struct, frozen=True, array_like=True):
     """What a line must have for a pattern to match, in small letters."""
 
     words: list[str] | None  # one of these, of 3 letters or more; None where the pattern has none
-    in_order: Required  # and all of this; empty where `words` say as much
+    packed: msgspec.Raw  # `in_order` as MessagePack: most of it is never asked for
+
+    @classmethod
+    def of(cls, words: list[str] | None, in_order: Required) -> Needs:
+        return cls(words, msgspec.Raw(msgspec.msgpack.encode(in_order)))
+
+    @property
+    def in_order(self) -> Required:
+        """And all of this; empty where `words` say as much."""
+        return msgspec.msgpack.decode(self.packed, type=Required)
 
 
 def needs(pattern: str) -> Needs:
     """Parses an RE2 pattern. What only RE2 knows (`[[:alpha:]]`, `\\pL`, `\\z`) needs nothing that is known here."""
     required = _parsed(pattern)
-    return Needs(_words(required), required if _says_more(required) else [])
+    return Needs.of(_words(required), required if _says_more(required) else [])
 
 
 def _parsed(pattern: str) -> Required:
