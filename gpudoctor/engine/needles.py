@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from itertools import compress
@@ -9,7 +10,7 @@ from itertools import compress
 import msgspec
 
 _PIECE_BYTES = 1 << 16
-_THREE_LETTERS = 0xFFFFFF
+_THREE_LETTERS = int.from_bytes(b"\xff\xff\xff\0", sys.byteorder)
 
 
 class Needles(msgspec.Struct, frozen=True, array_like=True):
@@ -33,17 +34,29 @@ class Haystack:
 
     def which(self, needles: Needles) -> set[str]:
         """The words that occur in the text."""
+        if self._fours is not None:
+            return {word.decode() for word in _likely(needles, self._fours) if word in self._text}
         found: set[bytes] = set()
         for piece in _pieces(self._text):
-            found.update(word for word in _likely(needles, piece) if word not in found and word in piece)
+            found.update(word for word in _likely(needles, _fours(piece)) if word not in found and word in piece)
         return {word.decode() for word in found}
 
     def has(self, word: bytes) -> bool:
         """Whether any word occurs in the text; the answer is remembered."""
         found = self._has.get(word)
         if found is None:
-            found = self._has[word] = word in self._text
+            absent = (
+                self._fours is not None
+                and len(word) > 2
+                and int.from_bytes(word[:4].ljust(4, b"\0"), sys.byteorder) not in self._fours
+            )
+            found = self._has[word] = not absent and word in self._text
         return found
+
+    @functools.cached_property
+    def _fours(self) -> set[int] | None:
+        """Of a short text; in a long one nearly all occur."""
+        return _fours(self._text) if len(self._text) <= _PIECE_BYTES else None
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
@@ -56,12 +69,8 @@ def _pieces(text: bytes) -> Iterator[bytes]:
     yield text[start:]
 
 
-def _likely(needles: Needles, piece: bytes) -> list[bytes]:
-    """The words of which the first, the last and the middle four letters are in a piece."""
-    if sys.byteorder == "big":
-        return needles.words
-    seen = _fours(piece)
-    seen |= {four & _THREE_LETTERS for four in seen}  # for words of three letters
+def _likely(needles: Needles, seen: set[int]) -> list[bytes]:
+    """The words of which the first, the last and the middle four letters are among a text's."""
     likely = list(compress(needles.words, map(seen.__contains__, memoryview(needles.firsts).cast("I"))))
     for four in (_last, _middle):
         numbers = memoryview(_side_by_side(map(four, likely))).cast("I")
@@ -84,10 +93,10 @@ def _side_by_side(fours: Iterable[bytes]) -> bytes:
 
 
 def _fours(text: bytes) -> set[int]:
-    """Every four bytes that stand together, as little-endian numbers."""
+    """Every four bytes that stand together, and every three, as numbers in this machine's byte order."""
     padded = memoryview(text + bytes(4))
     found: set[int] = set()
     for start in range(4):
         fitting = padded[start : start + (len(padded) - start) // 4 * 4]
         found.update(fitting.cast("I"))
-    return found
+    return found | {four & _THREE_LETTERS for four in found}
