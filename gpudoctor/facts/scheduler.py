@@ -80,6 +80,7 @@ class SlurmRequest(Fact, frozen=True, kw_only=True):
     ignored: bool | None = None  # a GPU directive stands below the script's first command, where sbatch ignores it
     gpus_shown: int | None = None  # by nvidia-smi in a step or an interactive job
     waiting: bool | None = None  # srun or salloc said that the job is queued; false once it got its nodes
+    shell_stayed: bool | None = None  # after salloc the prompt is the same host's and neither srun nor ssh follows
 
 
 class Slurm(Fact, frozen=True, kw_only=True):

@@ -37,6 +37,13 @@ _SHOWN = Lazy(r"^\s*GPU (\d{1,2}): .*\(UUID|^\|\s+(\d{1,2})\s+\S.*\b(?:On|Off)\s
 _WAITS = Lazy(r"queued and waiting for resources", needs=("waiting for resources",))
 _GRANTED = Lazy(r"has been allocated resources|Granted job allocation", needs=("allocat",))
 _SRUN = Lazy(r"^\s*(?:[$#>%]\s+)?(?:exec\s+|time\s+|nohup\s+)*(?:\w+=\S+\s+)*srun\s", needs=("srun",))
+_SALLOC_GRANTED = Lazy(r"^\s*salloc: Granted job allocation", needs=("Granted job",))
+_PROMPT = Lazy(
+    r"^\s*(?:\([\w.\-]+\)\s*)?\[?[\w.\-]+@([\w.\-]+)(?:[:\s][^\]$#>%]{0,80})?\]?\s?[$#>%](?:\s|$)", needs=("@",)
+)
+_GOES_THERE = Lazy(
+    r"(?:^|[\s$#>;&|(])(?:srun|ssh|mpirun|mpiexec|prun)\s", needs=("srun ", "ssh ", "run ", "mpiexec ")
+)
 _VALUES = {
     "nodes": ("-N", "--nodes"),
     "tasks": ("-n", "--ntasks"),
@@ -75,11 +82,22 @@ def _read(document: Document, lines: list[str], found: dict[str, object], eviden
     devices: set[int] = set()
     script = False  # inside a batch script, and
     begun = False  # below its first command
+    prompt = ""  # the last prompt's host, and
+    allocated_at: str | None = None  # that above salloc's message
     for index, line in _joined(lines):
         if len(line) > 2000:
             continue
         if _SRUN.match(line):
             found["by_srun"] = True
+        shell = _PROMPT.match(line)
+        prompt = shell[1] if shell else prompt
+        if _SALLOC_GRANTED.match(line):
+            allocated_at = prompt
+        elif (allocated_at is not None or shell) and _GOES_THERE.search(line):
+            found["shell_stayed"] = False
+        elif allocated_at and shell and "shell_stayed" not in found:
+            found["shell_stayed"] = prompt == allocated_at
+            evidence["shell_stayed"] = quote_document(document, index)
         if _SHEBANG.match(line):
             script, begun = True, False
         directive = _DIRECTIVE.match(line)

@@ -230,6 +230,21 @@ def test_directives_below_the_first_command_are_ignored() -> None:
     assert plain.ignored is False
 
 
+def test_shell_after_salloc() -> None:
+    granted = "[ann@hub ~]$ salloc --gpus=1\nsalloc: Granted job allocation 8\n"
+    for text, stayed in (
+        (granted + "[ann@hub ~]$ nvidia-smi\n", True),
+        (granted + "(base) [ann@hub ~]$ nvidia-smi\n", True),
+        (granted + "[ann@n12 ~]$ nvidia-smi\n", False),
+        (granted + "[ann@hub ~]$ nvidia-smi\n[ann@hub ~]$ srun nvidia-smi\n", False),
+        ("ann@hub:~/x$ salloc srun --pty bash\nsalloc: Granted job allocation 8\nann@hub:~/x$ date\n", False),
+        ("$ salloc\nsalloc: Granted job allocation 8\n$ nvidia-smi\n", None),
+    ):
+        asked = request(text)
+        assert asked is not None
+        assert asked.shell_stayed is stayed, text
+
+
 def test_gpus_of_the_job_record() -> None:
     for text, gpus in (
         ("   TRES=cpu=8,mem=64G,node=1,billing=8\n", 0),
