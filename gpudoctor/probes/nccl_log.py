@@ -43,8 +43,9 @@ _NVLS = Lazy(
 _NVLS_USED = Lazy(
     r"\bConnected NVLS tree\b|\bvia NVLS\b|\bnvlsRanks [1-9]", needs=("Connected NVLS tree", "via NVLS", "nvlsRanks ")
 )
-_GDR = Lazy(r"/GDRDMA\b|GPU Direct RDMA (?:\(\w+\) )?(?:E|e)nabled for", needs=("/GDRDMA", "GPU Direct RDMA "))
-_GDR_OFF = Lazy(r"GPU Direct RDMA (?:\(\w+\) )?[Dd]isabled for", needs=("GPU Direct RDMA ",))
+_GDR = Lazy(r"/GDRDMA\b|GPU Direct RDMA (?:\([\w-]+\) )?(?:E|e)nabled for", needs=("/GDRDMA", "GPU Direct RDMA "))
+_GDR_OFF = Lazy(r"GPU Direct RDMA (?:\([\w-]+\) )?[Dd]isabled for", needs=("GPU Direct RDMA ",))
+_OVER_IB = Lazy(r"\] (?:\[(?:send|receive)\] )?via NET/IB/\d", needs=(" via NET/IB/",))
 _P2P_OFF = Lazy(
     r"P2P is disabled between (?:NVLINK )?connected GPUs (\d+) and (\d+)", needs=("P2P is disabled between ",)
 )
@@ -73,7 +74,11 @@ def of_logs(texts: Sequence[CommandAnswer]) -> dict[str, Any]:
         "pairs": _pairs(whole),
         "p2p_refused": unique(f"{match[1]}-{match[2]}" for match in _P2P_OFF.finditer(whole)),
         "nvls_available": _nvls(whole),
-        "gpu_direct_rdma": True if _GDR.search(whole) else False if _GDR_OFF.search(whole) else None,
+        "gpu_direct_rdma": True
+        if _GDR.search(whole)
+        else False
+        if _GDR_OFF.search(whole) or _OVER_IB.search(whole)
+        else None,
     }
     if match := _CHANNELS.search(whole):
         found["channels"] = int(match[1])

@@ -65,6 +65,23 @@ def test_an_old_log() -> None:
     assert nccl.left_over == ["NCCL_IB_DISABLE=1"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "direct"),
+    [
+        ("via NET/IB/1", False),
+        ("via NET/IB/1/Shared", False),
+        ("via NET/IB/1\nh1:9:11 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA", True),
+        ("via NET/Socket/0", None),
+        (
+            "via NET/Socket/0\nh1:9:11 [0] NCCL INFO NET : GPU Direct RDMA (nvidia-peermem) enabled for HCA 0 'mlx5_0'",
+            True,
+        ),
+    ],
+)
+def test_channels_over_ib_tell_whether_the_cards_read_gpu_memory(lines: str, direct: bool | None) -> None:
+    assert nccl_of(f"h1:9:11 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] {lines}\n").gpu_direct_rdma is direct
+
+
 def started(*ranks: int, of: int) -> str:
     return "".join(
         f"n{rank}:1:2 [0] NCCL INFO comm 0x5{rank} rank {rank} nranks {of} cudaDev 0 busId 1b000 commId 0x77 - Init START\n"
