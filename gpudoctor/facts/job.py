@@ -28,6 +28,11 @@ class Training(Fact, frozen=True, kw_only=True):
     utilization_max_pct: int | None = None
     utilization_samples: int | None = None
     out_of_memory: list[OutOfMemory] | None = None
+    scaling_base_gpus: int | None = None  # speeds with the fewest
+    scaling_gpus: int | None = None  # and with the most GPUs that the text has in one unit
+    scaling_efficiency: float | None = (
+        None  # the part of the ideal gain between them, where each GPU does a whole batch
+    )
 
 
 class Expectation(Fact, frozen=True, kw_only=True):

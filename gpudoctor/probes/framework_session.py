@@ -32,6 +32,8 @@ _ANSWERS = {
     "jax_devices": _LIST,
     "ort_version": _VERSION,
     "ort_providers": _LIST,
+    "llama_version": _VERSION,
+    "llama_built": _TRUTH,
 }
 _GPUS = r"config\.(?:experimental\.)?list_physical_devices\(\s*['\"]GPU['\"]\s*\)"
 _ASKED = Lazy(
@@ -42,6 +44,7 @@ _ASKED = Lazy(
     r"|(?P<tf_available>\b(?:tf|tensorflow)\.test\.is_gpu_available\(\))"
     r"|(?P<jax_version>\bjax\.__version__)|(?P<jax_devices>\bjax\.(?:local_)?devices\(\))"
     r"|(?P<ort_version>\b(?:onnxruntime|ort|rt)\.__version__)|(?P<ort_providers>\.get_(?:available_)?providers\(\))"
+    r"|(?P<llama_version>\bllama_cpp\.__version__)|(?P<llama_built>\bllama_supports_gpu_offload\(\))"
 )
 _PROMPT = Lazy(r"^(?:>>>|\.\.\.) ?")
 _LONGEST = 20_000  # characters of one statement or of what it printed
@@ -91,7 +94,7 @@ def _pairs(code: str, printed: str) -> Iterator[tuple[str, str]]:
 def _fields(asked: str, told: str) -> tuple[str, dict[str, object]]:
     """The framework's name and its field with the value that was told."""
     short, _, what = asked.partition("_")
-    name = {"tf": "tensorflow", "ort": "onnxruntime"}.get(short, short)
+    name = {"tf": "tensorflow", "ort": "onnxruntime", "llama": "llama-cpp-python"}.get(short, short)
     if what == "version":
         return name, {"version": told}
     if what == "cuda":

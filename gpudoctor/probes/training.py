@@ -11,6 +11,7 @@ from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import LINE_LIMIT, Collected
 from gpudoctor.probes.training_memory import parse_out_of_memory
 from gpudoctor.probes.training_samples import parse_samples
+from gpudoctor.probes.training_scaling import parse_scaling
 from gpudoctor.sources.answers import Source
 
 NAME = "training"
@@ -61,6 +62,7 @@ def probe(source: Source) -> Training | None:
         _collect_steps(document, text, found)
         _collect_samples(document, text, found)
         _collect_workers(document, text, found)
+        _collect_scaling(document, text, found)
         _collect_memory(document, document.text, found)
     return found.build(Training)
 
@@ -112,6 +114,15 @@ def _collect_samples(document: Document, text: str, found: Collected) -> None:
     found.set("utilization_mean_pct", sum(samples.values) / len(samples.values), proof)
     found.set("utilization_max_pct", max(samples.values), proof)
     found.set("utilization_samples", len(samples.values), proof)
+
+
+def _collect_scaling(document: Document, text: str, found: Collected) -> None:
+    scaling = parse_scaling(text)
+    if scaling is not None:
+        proof = _quote(document, text, scaling.line)
+        found.set("scaling_base_gpus", scaling.base, proof)
+        found.set("scaling_gpus", scaling.gpus, proof)
+        found.set("scaling_efficiency", scaling.efficiency, proof)
 
 
 def _collect_memory(document: Document, text: str, found: Collected) -> None:

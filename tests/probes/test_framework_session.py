@@ -45,6 +45,10 @@ def _told(text: str) -> list[tuple[str, str | None, str | None, bool | None]]:
             ">>> import onnxruntime as ort\n>>> ort.get_available_providers()\n['CUDAExecutionProvider', 'CPUExecutionProvider']\n",
             [("onnxruntime", None, None, True)],
         ),
+        (
+            ">>> import llama_cpp\n>>> llama_cpp.__version__\n'0.3.9'\n>>> llama_cpp.llama_supports_gpu_offload()\nFalse\n",
+            [("llama-cpp-python", "0.3.9", "", None)],
+        ),
     ],
 )
 def test_answers_of_a_session(text: str, told: list[tuple[str, str | None, str | None, bool | None]]) -> None:

@@ -181,3 +181,24 @@ def test_damaged_messages() -> None:
 
 def test_nothing_of_a_kernel_log() -> None:
     assert read("[    1.0] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15\n" * 50) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "gpus", "efficiency"),
+    [
+        ("1x A100: 1.5 s/it\n4x A100 (torchrun): 3.0 s/it", 1, 4, 0.5),
+        ("8 GPUs: 90 s/epoch\n1 GPU: 360 s/epoch", 1, 8, 0.5),
+        ("Single GPU: 12.4 samples/s, two GPUs: 12.4 samples/s (2x RTX 4090)", 1, 2, 0.5),
+        ("12.0 it/s with one GPU, 6.0 it/s with 2 GPUs", 1, 2, 0.5),
+        ("num_gpus=2 320 images/sec\nnum_gpus=8 1280 images/sec", 2, 8, 1.0),
+        ("2 GPUs: 3.0 it/s", None, None, None),
+        ("1 GPU: 3.0 it/s\n4 GPUs: 800 samples/s", None, None, None),
+        ("1x upscale 12 it/s\n4x upscale 3 it/s", None, None, None),
+        ("Using 4 GPUs\n100%|##| 20/20 [00:10<00:00, 2.0it/s]", None, None, None),
+    ],
+)
+def test_speeds_with_several_numbers_of_gpus_tell_how_well_it_scales(
+    text: str, base: int | None, gpus: int | None, efficiency: float | None
+) -> None:
+    facts = read(text) or Training()
+    assert (facts.scaling_base_gpus, facts.scaling_gpus, facts.scaling_efficiency) == (base, gpus, efficiency)

@@ -18,7 +18,7 @@ _VARIABLE = Lazy(r"^(?:export |declare -x )?(?P<name>[A-Za-z_]\w*)=(?P<value>.*)
 _LIMITS = {"-l": "max locked memory           (kbytes, -l)", "-n": "open files                          (-n)", "-v": "virtual memory          (kbytes, -v)", "-u": "max user processes                  (-u)", "-s": "stack size                  (kbytes, -s)"}  # fmt: skip
 _SIZES = {"": 1 / 1024, "B": 1 / 1048576, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1048576}
 _ASKS_FRAMEWORK = Lazy(
-    r"\b(?:torch|tensorflow|tf|jax|jaxlib|cupy|numba|pycuda|paddle|mxnet|onnxruntime|transformers|bitsandbytes|keras)\b"
+    r"\b(?:torch|tensorflow|tf|jax|jaxlib|cupy|numba|pycuda|paddle|mxnet|onnxruntime|transformers|bitsandbytes|keras|llama_cpp)\b"
 )
 
 
