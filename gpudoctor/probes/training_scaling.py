@@ -14,11 +14,11 @@ from gpudoctor.lazy import Lazy
 
 _WORDS = {"a single": 1, "single": 1, "one": 1, "two": 2, "dual": 2, "both": 2, "three": 3, "four": 4, "eight": 8}
 _CARD = (
-    r"(?:(?:multi-?)?GPUs?\b|(?:graphics )?cards?\b|(?:NVIDIA|GeForce|Tesla|Quadro|RTX|GTX|TITAN)\b"
+    r"(?:GPUs?\b(?!\s?(?:mem|ram\b|util|usage|time|\d))|(?:graphics )?cards?\b|(?:NVIDIA|GeForce|Tesla|Quadro|RTX|GTX|TITAN)\b"
     r"|(?:[ABHLPV]|GB|GH)\d{1,4}[A-Z]?s?\b|T4s?\b|[1-5]0[5-9]0(?:s|\s?Ti)?\b)"
 )
 _COUNT = (
-    rf"(?<![\w.])(?:(?P<count>\d{{1,3}})(?:\s?[x*\u00d7]\s?|[ -])|(?P<word>{'|'.join(_WORDS)})[ -])(?={_CARD})"
+    rf"(?<![\w.])(?<!batch )(?<!epoch )(?<!step )(?<!size )(?:(?P<count>\d{{1,3}})(?:\s?[x*\u00d7]\s?|[ -])|(?P<word>{'|'.join(_WORDS)})[ -])(?={_CARD})"
     r"|\bgpus\s?=\s?(?P<equal>\d{1,3})\b(?!\.)"
     r"|\b(?:n(?:um)?_?gpus?|nproc[_-]per[_-]node|num[_-]processes|tp|tensor[_-]parallel(?:[_-]size)?)"
     r"(?:\s?[=:]\s?|\s)(?P<set>\d{1,3})\b(?!\.)"

@@ -193,6 +193,7 @@ def test_nothing_of_a_kernel_log() -> None:
         ("num_gpus=2 320 images/sec\nnum_gpus=8 1280 images/sec", 2, 8, 1.0),
         ("2 GPUs: 3.0 it/s", None, None, None),
         ("1 GPU: 3.0 it/s\n4 GPUs: 800 samples/s", None, None, None),
+        ("batch 1 GPU mem 3 GB 120 images/s; batch 4 GPU mem 8 GB 130 images/s", None, None, None),
         ("1x upscale 12 it/s\n4x upscale 3 it/s", None, None, None),
         ("Using 4 GPUs\n100%|##| 20/20 [00:10<00:00, 2.0it/s]", None, None, None),
     ],
