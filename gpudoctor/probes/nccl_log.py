@@ -45,7 +45,7 @@ _NVLS_USED = Lazy(
 )
 _GDR = Lazy(r"/GDRDMA\b|GPU Direct RDMA (?:\([\w-]+\) )?(?:E|e)nabled for", needs=("/GDRDMA", "GPU Direct RDMA "))
 _GDR_OFF = Lazy(r"GPU Direct RDMA (?:\([\w-]+\) )?[Dd]isabled for", needs=("GPU Direct RDMA ",))
-_OVER_IB = Lazy(r"\] (?:\[(?:send|receive)\] )?via NET/IB/\d", needs=(" via NET/IB/",))
+_OVER_IB = Lazy(r"\] (?:\[(?:send|receive)\] )?via NET/IB/\d", needs=("via NET/IB/",))
 _P2P_OFF = Lazy(
     r"P2P is disabled between (?:NVLINK )?connected GPUs (\d+) and (\d+)", needs=("P2P is disabled between ",)
 )

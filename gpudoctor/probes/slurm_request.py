@@ -42,7 +42,7 @@ _PROMPT = Lazy(
     r"^\s*(?:\([\w.\-]+\)\s*)?\[?[\w.\-]+@([\w.\-]+)(?:[:\s][^\]$#>%]{0,80})?\]?\s?[$#>%](?:\s|$)", needs=("@",)
 )
 _GOES_THERE = Lazy(
-    r"(?:^|[\s$#>;&|(])(?:srun|ssh|mpirun|mpiexec|prun)\s", needs=("srun ", "ssh ", "run ", "mpiexec ")
+    r"(?:^|[\s$#>;&|(])(?:srun|ssh|mpirun|mpiexec|prun)\s", needs=("srun", "ssh", "mpirun", "mpiexec", "prun")
 )
 _VALUES = {
     "nodes": ("-N", "--nodes"),
