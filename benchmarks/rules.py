@@ -9,6 +9,7 @@ evaluated once for all.
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from measure import Budget, conclude
 
+from gpudoctor.__main__ import GC_THRESHOLD
 from gpudoctor.demo import path_of
 from gpudoctor.engine.diagnose import diagnose
 from gpudoctor.engine.load import load_rules
@@ -55,6 +57,7 @@ def main() -> int:
     ask.add_argument("--rules", type=int, default=1000)
     ask.add_argument("--runs", type=int, default=11)
     args = ask.parse_args()
+    gc.set_threshold(*GC_THRESHOLD)  # as in the program
     with tempfile.TemporaryDirectory(prefix="gpudoctor-rules-") as temporary:
         (Path(temporary) / "bench").mkdir()
         for n in range(args.rules - len(load_rules().loaded)):
