@@ -95,7 +95,7 @@ class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
 
 class RuleSet(msgspec.Struct, frozen=True, dict=True):
-    """All rules by id. `prepared` are the words of just these rules where they were kept with them."""
+    """All rules by id. `prepared` are the words of their messages, where they were kept with them."""
 
     loaded: dict[str, LoadedRule]
     prepared: Needles | None = None
@@ -136,22 +136,21 @@ def load_rules(extra: Iterable[Path] = ()) -> RuleSet:
 
     Raises GpudoctorError with every problem as a detail "file:line: what is wrong".
     """
-    roots = [bundled_directory(), *extra]
     rules: dict[str, LoadedRule] = {}
     problems: list[Problem] = []
-    needles = None
-    for root in roots:
+    needles = Needles([], b"")
+    for root in [bundled_directory(), *extra]:
         kept, found = _rules_below(root)
         problems += found
         rules |= {one.id: one for one in kept.loaded}
-        needles = kept.needles
+        needles += kept.needles
     if problems:
         raise GpudoctorError(
             f"{len(problems)} problem(s) in the rules",
             "mend them and try again; `gpudoctor rules lint` checks rule files",
             tuple(map(str, problems)),
         )
-    return RuleSet(rules, needles if len(roots) == 1 else None)
+    return RuleSet(rules, needles)
 
 
 class _Checked(msgspec.Struct, frozen=True, array_like=True):

@@ -24,6 +24,9 @@ class Needles(msgspec.Struct, frozen=True, array_like=True):
         encoded = [word.encode() for word in words]
         return cls(encoded, _side_by_side(word[:4] for word in encoded))
 
+    def __add__(self, other: Needles) -> Needles:
+        return Needles(self.words + other.words, self.firsts + other.firsts)
+
 
 class Haystack:
     """A text, made ready for being asked for words. No word spans lines."""
