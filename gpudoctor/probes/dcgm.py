@@ -9,7 +9,6 @@ from gpudoctor.facts import Dcgm, DcgmResult, Driver, Evidence, Facts, Gpu
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import said
 from gpudoctor.probes.collect import quote
-from gpudoctor.probes.dcgm_json import parse_json
 from gpudoctor.sources.answers import CommandAnswer, Source
 from gpudoctor.sources.requests import DCGMI_DIAG, DCGMI_DISCOVERY
 
@@ -28,7 +27,7 @@ def probe(source: Source) -> Facts | None:
     if source.kind == "live":
         return None
     diag, discovery = source.run(*DCGMI_DIAG), source.run(*DCGMI_DISCOVERY)
-    results = parse_json(diag) or parse_diag(diag) if said(diag) else []
+    results = _results(diag) if said(diag) else []
     fields = {r.test: r.result for r in results}
     count = parse_discovery(discovery) if said(discovery) else None
     if not results and count is None:
@@ -42,6 +41,12 @@ def probe(source: Source) -> Facts | None:
     )
     driver = Driver(version=found.driver_version) if found.driver_version else None
     return Facts(dcgm=found, driver=driver, gpus=parse_discovered(discovery) or None)
+
+
+def _results(diag: CommandAnswer) -> list[DcgmResult]:
+    from gpudoctor.probes.dcgm_json import parse_json
+
+    return parse_json(diag) or parse_diag(diag)
 
 
 def parse_diag(answer: CommandAnswer) -> list[DcgmResult]:

@@ -14,14 +14,6 @@ from gpudoctor.facts import Kubernetes, KubernetesNode, KubernetesPod
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import is_machine
 from gpudoctor.probes.kubernetes_manifest import container_limits, misplaced_sharing
-from gpudoctor.probes.kubernetes_objects import parse_objects
-from gpudoctor.probes.kubernetes_tables import (
-    is_pod,
-    parse_described_node,
-    parse_described_pod,
-    parse_table,
-    split_describe,
-)
 from gpudoctor.sources.answers import Source, Status
 from gpudoctor.sources.requests import (
     KUBECTL_DESCRIBE_NODE,
@@ -64,6 +56,15 @@ def probe(source: Source) -> Kubernetes | None:
 
 def parse_kubernetes(text: str, source: str = "kubectl") -> Kubernetes:
     """Nodes and pods of one kubectl output in any of its forms, told apart by content."""
+    from gpudoctor.probes.kubernetes_objects import parse_objects
+    from gpudoctor.probes.kubernetes_tables import (
+        is_pod,
+        parse_described_node,
+        parse_described_pod,
+        parse_table,
+        split_describe,
+    )
+
     if _OBJECT.search(text[:4096]):
         nodes, pods = parse_objects(text, source)
         if nodes or pods:

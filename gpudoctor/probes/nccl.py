@@ -6,9 +6,6 @@ from typing import Any
 
 from gpudoctor.facts import Evidence, Nccl
 from gpudoctor.probes.ask import said
-from gpudoctor.probes.nccl_log import of_logs
-from gpudoctor.probes.nccl_tests import parse_tests
-from gpudoctor.probes.nccl_torch import of_watchdog
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
 from gpudoctor.sources.requests import NCCL_DEBUG_LOG, NCCL_TESTS, TORCH_DISTRIBUTED_LOG
 
@@ -22,6 +19,10 @@ def probe(source: Source) -> Nccl | None:
     evidence: dict[str, Evidence] = dict(quoted)
     answers = [] if source.kind == "live" else _brought(source)
     if answers:
+        from gpudoctor.probes.nccl_log import of_logs
+        from gpudoctor.probes.nccl_tests import parse_tests
+        from gpudoctor.probes.nccl_torch import of_watchdog
+
         found |= of_logs(answers)
         evidence |= found.pop("evidence")
         watched = of_watchdog(answers)

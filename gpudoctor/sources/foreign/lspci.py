@@ -17,9 +17,14 @@ DEVICE = Lazy(
 )
 _DETAIL = Lazy(r"^[ \t]+\S|^[0-9a-f]{2,3}: (?:[0-9a-f]{2} ?){8,16}\s*$")
 _VERBOSE = Lazy(
-    r"^[ \t]+(?:LnkCap|LnkSta|Capabilities: \[|Region \d+: |Control: I/O|!!! Unknown header)", re.MULTILINE
+    r"^[ \t]+(?:LnkCap|LnkSta|Capabilities: \[|Region \d+: |Control: I/O|!!! Unknown header)",
+    re.MULTILINE,
+    needs=("LnkCap", "LnkSta", "Capabilities: [", "Region ", "Control: I/O", "!!! Unknown header"),
 )
-_EVERY_KIND = Lazy(r"\b(?:Host bridge|PCI bridge|ISA bridge|Non-Volatile memory|USB controller)\b")
+_EVERY_KIND = Lazy(
+    r"\b(?:Host bridge|PCI bridge|ISA bridge|Non-Volatile memory|USB controller)\b",
+    needs=("Host bridge", "PCI bridge", "ISA bridge", "Non-Volatile memory", "USB controller"),
+)
 
 
 def recognise(text: str) -> bool:

@@ -51,7 +51,7 @@ _P2P_LINE = Lazy(r"^[ \t]*GPU\d+[ \t]+(?:X|OK|C?NS|GNS|TNS|DR|U|GPU\d+)\b")
 _TOPO_LINE = Lazy(
     r"^[ \t]*(?:(?:GPU|NIC|mlx5_)\S*[ \t]+(?:GPU|NIC|mlx5|X\b|NV\d|SYS|NODE|PHB|PXB|PIX|SOC)|Legend:|(?:X|SYS|NODE|PHB|PXB|PIX|NV#)[ \t]+=|NIC Legend|NIC\d+: )"
 )
-ERROR = Lazy(
+_OWN_ERROR = Lazy(
     r"""^[ \t]*(?:nvidia-smi:[ ])?(?:
       Failed[ ]to[ ]initialize[ ]NVML:
     | NVIDIA-SMI[ ]has[ ]failed[ ]because
@@ -60,14 +60,20 @@ ERROR = Lazy(
     | No[ ]devices[ ](?:were[ ])?found
     | Unable[ ]to[ ]determine[ ](?:the[ ]device[ ]handle|number[ ]of[ ]available)
     | Unable[ ]to[ ]read[ ]from[ ]the[ ]PCI
-    | (?:-?\w*sh:[ ](?:\d+:[ ]|line[ ]\d+:[ ])?)?(?:/[\w/.-]*)?nvidia-smi:[ ](?:command[ ])?not[ ]found
+    )""",
+    re.MULTILINE | re.VERBOSE,
+)
+_SHELLS_ERROR = Lazy(
+    r"""^[ \t]*(?:nvidia-smi:[ ])?(?:
+      (?:-?\w*sh:[ ](?:\d+:[ ]|line[ ]\d+:[ ])?)?(?:/[\w/.-]*)?nvidia-smi:[ ](?:command[ ])?not[ ]found
     | \w*sh:[ ]command[ ]not[ ]found:[ ]nvidia-smi
     | [Cc]ommand[ ]'?nvidia-smi'?[ ]not[ ]found
     | (?:-?\w*sh:[ ](?:line[ ]\d+:[ ])?)?(?:/[\w/.-]*)?nvidia-smi:[ ](?:No[ ]such[ ]file[ ]or[ ]directory|Permission[ ]denied)
     | The[ ]program[ ]'nvidia-smi'[ ]is[ ]currently[ ]not[ ]installed
     | 'nvidia-smi'[ ]is[ ]not[ ]recognized
-    ).*$""",
+    )""",
     re.MULTILINE | re.VERBOSE,
+    needs=("not found", "No such file or directory", "Permission denied", "not installed", "not recognized"),
 )
 _NOT_FOUND = Lazy(r"not found|No such file|currently not installed|not recognized")
 
@@ -82,7 +88,7 @@ def recognise(text: str) -> bool:
 
 def is_error(text: str) -> bool:
     """Whether a short text is what nvidia-smi says when it fails; long ones are logs that quote it."""
-    return len(text) < 4096 and ERROR.search(text) is not None
+    return len(text) < 4096 and any(error.search(text) for error in (_OWN_ERROR, _SHELLS_ERROR))
 
 
 def requests(text: str) -> Found:
@@ -98,7 +104,7 @@ def requests(text: str) -> Found:
 def error(text: str) -> Found:
     """nvidia-smi's own failure. The shell's "command not found" is not an output but an absence."""
     lines = text.split("\n")
-    wanted = [i for i, line in enumerate(lines) if ERROR.match(line)]
+    wanted = [i for i, line in enumerate(lines) if _OWN_ERROR.match(line) or _SHELLS_ERROR.match(line)]
     said, numbers = pick(text, wanted)
     missing = all(
         _NOT_FOUND.search(lines[i]) and "devices" not in lines[i].lower() and "libnvidia" not in lines[i]
