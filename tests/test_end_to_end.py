@@ -97,6 +97,10 @@ def test_a_start_that_fails_is_explained_alike_live_and_pasted(code: int, genuin
     assert pasted["findings"], output.stdout
     assert live["verdict"] in ("fail", "unknown")
     assert exit_code in (1, 3)
+    said = {f["rule"].split("/")[0] for f in pasted["findings"]}
+    assert said & {"driver", "gpu", "pci", "container", "wsl"}, said
+    if code == 18:
+        assert "driver/version-mismatch" in rules_of(live["findings"]) & rules_of(pasted["findings"])
     if code == NVML_OPERATING_SYSTEM:  # Windows's word: pasted, it speaks of WSL; this machine is known to be none
         assert rules_of(pasted["findings"]) == {"wsl/gpu-not-available"}
     else:

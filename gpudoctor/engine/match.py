@@ -50,8 +50,7 @@ class Machine(msgspec.Struct, frozen=True):
         compiled = loaded.compiled(expression)
         if compiled is None:
             return None
-        each = loaded.symptom.each
-        return self.evaluator.evaluate(compiled, each, item, captured)
+        return self.evaluator.evaluate(compiled, loaded.each, item, captured)
 
     def may_tell(self, loaded: LoadedRule) -> bool:
         """Whether one of the symptom's messages may be in a text."""

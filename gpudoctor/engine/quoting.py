@@ -16,7 +16,7 @@ _MOST_OF_LIST = 2  # of a list that an expression names as a whole
 def quotes(expression: str, loaded: LoadedRule, evaluator: Evaluator, item: Fact | None = None) -> list[Evidence]:
     """Up to four quotes for the facts that an expression of the rule names, in its order."""
     found: list[Evidence] = []
-    each = loaded.symptom.each
+    each = loaded.each
     conditions = item_conditions(expression)
 
     def of_list(path: str) -> list[Evidence]:

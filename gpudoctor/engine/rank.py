@@ -168,7 +168,7 @@ def _linked(
 def _first_steps(other: LoadedRule, fired: Fired, machine: Machine) -> list[Step]:
     for cause in other.rule.causes:
         if cause.rule is None:
-            foreign = other.symptom.each is not None and fired.loaded.symptom.each != other.symptom.each
+            foreign = other.each is not None and fired.loaded.each != other.each
             blank = Fired(other, fired.subject, [], None if foreign else fired.item, fired.captured)
             return steps(cause.steps, blank, machine)
     return []

@@ -26,8 +26,9 @@ _GPUS = Lazy(
     re.IGNORECASE,
 )
 _NO_GPUS = Lazy(r"--gres[= ]none|--(?:gres[= ]gpu[:=]|gpus(?:-per-\w+)?[= ])0\b", needs=("--g",))
+_BEFORE_PROGRAM = r"^\s*(?:[$#>%]\s+)?(?:exec\s+|time\s+|nohup\s+)*(?:\w+=\S+\s+)*"
 _LAUNCHER = Lazy(
-    r"^\s*(?:[$#>%]\s+)?(?:exec\s+|time\s+|nohup\s+)*(?:\w+=\S+\s+)*(?P<srun>srun\b.*?\s[\"'(]?)?(?:\S*/)?(?:uv run |poetry run |conda run \S+ \S+ )?"
+    _BEFORE_PROGRAM + r"(?P<srun>srun\b.*?\s[\"'(]?)?(?:\S*/)?(?:uv run |poetry run |conda run \S+ \S+ )?"
     r"(?P<program>torchrun|accelerate launch|deepspeed|mpirun|mpiexec|python3?(?:\.\d+)?\s+-m\s+torch\.distributed\.(?:launch|run)"
     r"|python3?(?:\.\d+)?\s+(?:-u\s+)?\S+\.py)\b",
     needs=("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "python"),
@@ -36,7 +37,7 @@ _INSIDE = Lazy(r"--pty\b|\bnvidia-smi\b", needs=("--pty", "nvidia-smi"))
 _SHOWN = Lazy(r"^\s*GPU (\d{1,2}): .*\(UUID|^\|\s+(\d{1,2})\s+\S.*\b(?:On|Off)\s+\|", needs=("UUID", "On", "Off"))
 _WAITS = Lazy(r"queued and waiting for resources", needs=("waiting for resources",))
 _GRANTED = Lazy(r"has been allocated resources|Granted job allocation", needs=("allocat",))
-_SRUN = Lazy(r"^\s*(?:[$#>%]\s+)?(?:exec\s+|time\s+|nohup\s+)*(?:\w+=\S+\s+)*srun\s", needs=("srun",))
+_SRUN = Lazy(_BEFORE_PROGRAM + r"srun\s", needs=("srun",))
 _SALLOC_GRANTED = Lazy(r"^\s*salloc: Granted job allocation", needs=("Granted job",))
 _PROMPT = Lazy(
     r"^\s*(?:\([\w.\-]+\)\s*)?\[?[\w.\-]+@([\w.\-]+)(?:[:\s][^\]$#>%]{0,80})?\]?\s?[$#>%](?:\s|$)", needs=("@",)

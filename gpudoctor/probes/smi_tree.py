@@ -92,9 +92,9 @@ class _Stop(Exception):
 
 def parse_xml(text: str) -> Node:
     """The tree of `nvidia-smi -q -x`. Names are tags, a GPU's value is its `id`. Broken XML gives the part before the fault."""
-    root = Node(name="")
     from xml.parsers import expat
 
+    root = Node(name="")
     start = text.find("<?xml")
     if start < 0:
         start = text.find("<nvidia_smi_log")

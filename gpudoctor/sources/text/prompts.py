@@ -62,10 +62,6 @@ _BARE = Lazy(
 )
 _SIGNS = frozenset("$#%>❯➜λ»`*")
 _SIGN_WITHIN = 161  # characters
-_BARE_STARTS = (
-    "sudo ", "nvidia-", "ls", "dmesg", "uname", "dkms", "mok", "mod", "ld", "nvcc", "gcc", "journal", "cat ", "docker", "system", "pip", "dpkg", "rpm", "env",
-    "free", "df", "ulimit", "ip ", "ib", "sinfo", "scontrol", "kubectl", "snap",
-)  # fmt: skip
 _CONTAINER_HOST = Lazy(r"[0-9a-f]{12}")
 
 
@@ -80,8 +76,8 @@ class Prompt(msgspec.Struct, frozen=True):
 
 def prompt(line: str) -> Prompt | None:
     """The command in a line that is a prompt with one; an empty command for a prompt alone; None for any other line."""
-    if not _may_be_prompt(line):
-        return None
+    if not _has_sign(line):
+        return _bare(line)
     python = _PYTHON.match(line)
     if python is not None:
         return Prompt(python["code"], python=True)
@@ -97,16 +93,17 @@ def prompt(line: str) -> Prompt | None:
             return Prompt(match["command"].strip("`*: "))
     if _EMPTY.match(line):
         return Prompt("")
-    bare = _BARE.match(line)
-    return Prompt(bare["command"].strip("`*\"': ")) if bare is not None else None
+    return _bare(line)
 
 
-def _may_be_prompt(line: str) -> bool:
-    """Most lines have none of a prompt's signs near their beginning and do not begin as a bare command does."""
-    if not _SIGNS.isdisjoint(line[:_SIGN_WITHIN].partition("|")[0]) or line.startswith(("+", "In [")):
-        return True
-    text = line.lstrip(" \t-0123456789.)\"'")
-    return text.startswith(_BARE_STARTS) or text[1:7] in ("utput ", "esult ")
+def _has_sign(line: str) -> bool:
+    """Most lines have none of a prompt's signs near their beginning."""
+    return not _SIGNS.isdisjoint(line[:_SIGN_WITHIN].partition("|")[0]) or line.startswith(("+", "In ["))
+
+
+def _bare(line: str) -> Prompt | None:
+    found = _BARE.match(line)
+    return Prompt(found["command"].strip("`*\"': ")) if found is not None else None
 
 
 def python_more(line: str) -> str | None:
