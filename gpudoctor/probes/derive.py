@@ -11,7 +11,6 @@ from gpudoctor.facts import Cuda, Driver, Evidence, Facts, Gpu, Pci, PciDevice
 from gpudoctor.knowledge import driver_branches, gpus
 from gpudoctor.probes.derive_address import lost_gpu_address
 from gpudoctor.probes.derive_launch import nccl_settings
-from gpudoctor.probes.derive_nccl import nccl_expectations_of
 from gpudoctor.probes.derive_topology import acs_above_gpus, links_by_nvml, nvlink_counts, processes_far_from_gpus
 from gpudoctor.probes.derive_xids import xid_meanings
 from gpudoctor.probes.merge_gpus import normal_bdf
@@ -266,6 +265,16 @@ def cuda_of_driver(facts: Facts) -> Facts:
     return msgspec.structs.replace(
         facts, cuda=msgspec.structs.replace(cuda, driver_cuda_version=branch.cuda, evidence=evidence)
     )
+
+
+def nccl_expectations_of(facts: Facts) -> Facts:
+    """Holds each test against the published figures of its GPUs."""
+    if facts.nccl is None or not facts.nccl.tests:
+        return facts
+    from gpudoctor.probes.derive_nccl import judged
+
+    tests = [msgspec.structs.replace(test, **judged(facts, test)) for test in facts.nccl.tests]
+    return msgspec.structs.replace(facts, nccl=msgspec.structs.replace(facts.nccl, tests=tests))
 
 
 # In this order: later ones use what earlier ones found.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from gpudoctor.facts import Facts, NcclTest
 from gpudoctor.knowledge import gpus, nccl_expectations
 from gpudoctor.knowledge.nccl_expectations import BusbwExpectation
@@ -15,14 +13,6 @@ _TOO_SMALL = 0.8  # up to a fifth may be missing between that and the size that 
 _LOW_CONFIDENCE = 0.85  # limits that rest on the line rate only
 # Between nodes the figure depends on routing, congestion and the number of nodes too.
 _ACROSS_NODES_PASS = 0.6
-
-
-def nccl_expectations_of(facts: Facts) -> Facts:
-    """Holds each test against the published figures of its GPUs."""
-    if facts.nccl is None or not facts.nccl.tests:
-        return facts
-    tests = [msgspec.structs.replace(test, **judged(facts, test)) for test in facts.nccl.tests]
-    return msgspec.structs.replace(facts, nccl=msgspec.structs.replace(facts.nccl, tests=tests))
 
 
 def judged(facts: Facts, test: NcclTest) -> dict[str, Any]:

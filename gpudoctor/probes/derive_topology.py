@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gpudoctor.facts import Facts, Gpu, GpuProcess, TopologyLink
-from gpudoctor.knowledge import gpus, nccl_expectations
+from gpudoctor.knowledge import gpus
 from gpudoctor.probes.merge_gpus import normal_bdf
 
 # Superchips are wired by the machine's builder: their number of links tells nothing.
@@ -33,6 +33,8 @@ def _counted(gpu: Gpu) -> Gpu:
 
 def _links_on_board(gpu: Gpu) -> int | None:
     """NVLinks that every GPU of this model has on its board: 0 for cards, which have them with a bridge at most."""
+    from gpudoctor.knowledge import nccl_expectations
+
     slug = None if gpu.device_id else nccl_expectations.slug_of_name(gpu.name or "")
     model = gpus.by_pci_id(gpu.device_id) or next((model for model in gpus.models() if model.slug == slug), None)
     if model is None or model.slug.startswith(_WIRED_FREELY):

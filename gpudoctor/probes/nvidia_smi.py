@@ -14,15 +14,12 @@ from gpudoctor.facts import Cuda, Driver, Evidence, Facts, Gpu
 from gpudoctor.knowledge.nvml_codes import CODES, NAMES
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import said
-from gpudoctor.probes.gpu_processes import with_life
 from gpudoctor.probes.merge_gpus import merge_gpu_lists
-from gpudoctor.probes.nvlink import parse_nvlink
 from gpudoctor.probes.nvml import TIMEOUT_SECONDS as NVML_TIMEOUT_SECONDS
 from gpudoctor.probes.nvml import facts_of
 from gpudoctor.probes.original_lines import renumber, renumbered_gpu
-from gpudoctor.probes.smi_csv import parse_list, parse_query
 from gpudoctor.probes.smi_errors import SmiFailure, parse_failure
-from gpudoctor.probes.smi_report import SmiReport, parse_q_report, parse_xml_report
+from gpudoctor.probes.smi_report import SmiReport
 from gpudoctor.probes.smi_table import parse_table
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
 from gpudoctor.sources.requests import (
@@ -57,6 +54,8 @@ def probe(source: Source) -> Facts | None:
     facts = facts_of_answers(answers)
     if facts is None or not facts.gpus:
         return facts
+    from gpudoctor.probes.gpu_processes import with_life
+
     return msgspec.structs.replace(facts, gpus=[with_life(source, gpu) for gpu in facts.gpus])
 
 
@@ -149,18 +148,33 @@ def lacks(facts: Facts) -> str | None:
 
 
 def parse_answer(answer: CommandAnswer) -> SmiReport:
-    """The facts of one answer by what was asked; content decides where a paste was asked for something else."""
+    """The facts of one answer by what was asked; content decides where a paste was asked for something else.
+
+    Each form's reader is loaded when there is a text of that form: start-up is a third of a short run.
+    """
     request, text = answer.argv, answer.text
     if "<nvidia_smi_log" in text or "<gpu id=" in text:
+        from gpudoctor.probes.smi_blocks import parse_xml_report
+
         return parse_xml_report(text, answer.request)
     if request == NVIDIA_SMI_L:
+        from gpudoctor.probes.smi_csv import parse_list
+
         return parse_list(text, answer.request)
     if request[: len(NVIDIA_SMI_NVLINK) - 1] == NVIDIA_SMI_NVLINK[:-1]:
+        from gpudoctor.probes.nvlink import parse_nvlink
+
         return SmiReport(gpus=parse_nvlink(text, answer.request))
     if request[:1] == NVIDIA_SMI[:1] and len(request) > 1 and request[1].startswith(NVIDIA_SMI_QUERY_GPU[1]):
+        from gpudoctor.probes.smi_csv import parse_query
+
         return parse_query(text, _typed(answer), answer.request)
     table = parse_table(text, answer.request)
-    return table if request == NVIDIA_SMI or table.gpus else parse_q_report(text, answer.request)
+    if request == NVIDIA_SMI or table.gpus:
+        return table
+    from gpudoctor.probes.smi_blocks import parse_q_report
+
+    return parse_q_report(text, answer.request)
 
 
 def _renumbered(report: SmiReport, numbers: list[int] | None) -> SmiReport:

@@ -10,7 +10,6 @@ import msgspec
 from gpudoctor.facts import Evidence, Slurm, SlurmNode
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.slurm_request import read_request
-from gpudoctor.probes.slurm_sinfo import parse_sinfo
 from gpudoctor.probes.slurm_values import given, given_time, gres_gpus, tres_gpus
 from gpudoctor.sources.answers import Source, Status
 from gpudoctor.sources.requests import SCONTROL_SHOW_NODE, SINFO
@@ -52,11 +51,11 @@ def _with_lines_of_unnamed(nodes: list[SlurmNode]) -> list[SlurmNode]:
 
 def parse_slurm(text: str, source: str = "scontrol show node") -> list[SlurmNode]:
     """Nodes of one Slurm output, told apart by content."""
-    return (
-        parse_scontrol(text, source)
-        if re.search(r"(?:^|\s)NodeName=\S|^\s*(?:Gres|State|CfgTRES|Reason)=", text, re.M)
-        else parse_sinfo(text, source)
-    )
+    if re.search(r"(?:^|\s)NodeName=\S|^\s*(?:Gres|State|CfgTRES|Reason)=", text, re.M):
+        return parse_scontrol(text, source)
+    from gpudoctor.probes.slurm_sinfo import parse_sinfo
+
+    return parse_sinfo(text, source)
 
 
 def parse_scontrol(text: str, source: str = "scontrol show node") -> list[SlurmNode]:

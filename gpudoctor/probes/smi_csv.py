@@ -10,8 +10,7 @@ import msgspec
 from gpudoctor.facts import Evidence, Gpu
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes import smi_values as values
-from gpudoctor.probes.smi_gpu import finish
-from gpudoctor.probes.smi_report import SmiReport, refused_gpu
+from gpudoctor.probes.smi_report import SmiReport, finish, refused_gpu
 from gpudoctor.probes.throttle import reason_of_label, reasons_of_mask
 
 SOURCE = "nvidia-smi --query-gpu"

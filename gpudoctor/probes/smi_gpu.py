@@ -8,6 +8,7 @@ from gpudoctor.facts import Evidence, Gpu, GpuProcess
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.merge_gpus import normal_bdf
 from gpudoctor.probes.smi_fields import FIELDS
+from gpudoctor.probes.smi_report import finish
 from gpudoctor.probes.smi_tree import Node, flatten
 from gpudoctor.probes.throttle import reason_of_label
 
@@ -106,27 +107,6 @@ def gpu_of(node: Node, index: int | None, source: str) -> Gpu:
     known["processes"] = _processes(node)
     known["mig_devices"] = _mig_devices(node, known.get("mig_mode"))
     return finish(index, known, errors, evidence)
-
-
-def finish(index: int | None, known: dict[str, Any], errors: dict[str, str], evidence: dict[str, Evidence]) -> Gpu:
-    """A GPU of what was read; fields that have a value have no error, and faults of the whole device are said as such."""
-    errors = {name: fault for name, fault in errors.items() if known.get(name) is None}
-    faults = set(errors.values())
-    if errors:
-        first = next(iter(errors))
-        evidence.setdefault("errors", evidence.get(first, Evidence(source="nvidia-smi")))
-    if "GPU_IS_LOST" in faults:
-        known["lost"] = True
-        known["processes"] = None  # an empty list of a GPU that does not answer says nothing
-        evidence["lost"] = evidence[next(name for name, fault in errors.items() if fault == "GPU_IS_LOST")]
-    elif known:
-        known.setdefault("lost", False)
-    if "RESET_REQUIRED" in faults:
-        known["reset_required"] = True
-    if "CORRUPTED_INFOROM" in faults:
-        known["inforom_corrupted"] = True
-    present = {name: value for name, value in known.items() if value is not None}
-    return Gpu(index=index, errors=errors, evidence=evidence, **present)
 
 
 def quote(source: str, node: Node) -> Evidence:

@@ -15,8 +15,7 @@ from gpudoctor.facts import Evidence, Gpu, GpuProcess
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.merge_gpus import normal_bdf
-from gpudoctor.probes.smi_gpu import finish
-from gpudoctor.probes.smi_report import SmiReport
+from gpudoctor.probes.smi_report import SmiReport, finish
 
 SOURCE = "nvidia-smi"
 _BANNER = Lazy(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gpudoctor.facts import Facts
-from gpudoctor.probes.nvml import facts_of, parse_dump
+from gpudoctor.probes.nvml import facts_of
+from gpudoctor.probes.nvml_answer import parse_dump
 from gpudoctor.probes.nvml_fabric import health_of_mask
 from gpudoctor.sources.answers import CommandAnswer, Status
 

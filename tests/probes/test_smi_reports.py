@@ -8,7 +8,8 @@ import pytest
 
 from gpudoctor.facts import Gpu
 from gpudoctor.probes.run import run_probes
-from gpudoctor.probes.smi_report import SmiReport, parse_q_report, parse_xml_report
+from gpudoctor.probes.smi_blocks import parse_q_report, parse_xml_report
+from gpudoctor.probes.smi_report import SmiReport
 from gpudoctor.probes.smi_table import parse_table
 from gpudoctor.sources import open_text
 from tests.probes.smi_samples import Q_346, Q_570, TABLE_304, TABLE_470, TABLE_610, XML_590
