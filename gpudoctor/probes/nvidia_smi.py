@@ -28,6 +28,7 @@ from gpudoctor.sources.requests import (
     NVIDIA_SMI_NVLINK,
     NVIDIA_SMI_NVLINK_ERRORS,
     NVIDIA_SMI_Q,
+    NVIDIA_SMI_QUERY_APPS,
     NVIDIA_SMI_QUERY_GPU,
     NVIDIA_SMI_XML,
     WORKER_NVML,
@@ -45,6 +46,7 @@ _REQUESTS = (
     NVIDIA_SMI_L,
     NVIDIA_SMI_NVLINK,
     NVIDIA_SMI_NVLINK_ERRORS,
+    NVIDIA_SMI_QUERY_APPS,
 )
 
 
@@ -92,6 +94,9 @@ def facts_of_answers(answers: Iterable[CommandAnswer]) -> Facts | None:
         failure = msgspec.structs.replace(failure, gpus=[renumbered_gpu(gpu, numbers) for gpu in failure.gpus])
         _add_failure(answer, failure, driver, evidence)
         reports.append(report)
+        if answer.argv == NVIDIA_SMI_QUERY_APPS:
+            gpus = _with_processes(gpus, report.gpus or [], none=not report.gpus and _lists_none(answer))
+            continue
         for found in (report.gpus, failure.gpus):
             if found:
                 gpus = merge_gpu_lists(gpus or [], found)
@@ -147,6 +152,25 @@ def lacks(facts: Facts) -> str | None:
     return None
 
 
+def _with_processes(gpus: list[Gpu] | None, named: list[Gpu], *, none: bool) -> list[Gpu] | None:
+    """`gpus` with the processes of a list that names a process's GPU or leaves that open."""
+    if none and gpus:
+        return [msgspec.structs.replace(gpu, processes=[]) if gpu.processes is None else gpu for gpu in gpus]
+    # Several processes without a GPU's name may be on one GPU or on several.
+    certain = [
+        gpu
+        for gpu in named
+        if gpu.bdf or gpu.uuid or len(gpus or []) == 1 or (not gpus and len(gpu.processes or []) == 1)
+    ]
+    return merge_gpu_lists(gpus or [], certain) if certain else gpus
+
+
+def _lists_none(answer: CommandAnswer) -> bool:
+    from gpudoctor.probes.smi_csv import names_processes
+
+    return not answer.truncated and names_processes(answer.text)
+
+
 def parse_answer(answer: CommandAnswer) -> SmiReport:
     """The facts of one answer by what was asked; content decides where a paste was asked for something else.
 
@@ -169,6 +193,10 @@ def parse_answer(answer: CommandAnswer) -> SmiReport:
         from gpudoctor.probes.smi_csv import parse_query
 
         return parse_query(text, _typed(answer), answer.request)
+    if request == NVIDIA_SMI_QUERY_APPS:
+        from gpudoctor.probes.smi_csv import parse_processes
+
+        return parse_processes(text, source=answer.request)
     table = parse_table(text, answer.request)
     if request == NVIDIA_SMI or table.gpus:
         return table

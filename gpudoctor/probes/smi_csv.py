@@ -1,4 +1,4 @@
-"""`nvidia-smi --query-gpu=... --format=csv` (with or without header and units) and `nvidia-smi -L`."""
+"""`nvidia-smi --query-gpu=...` and `--query-compute-apps=...` as CSV (with or without header and units), and `nvidia-smi -L`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gpudoctor.facts import Evidence, Gpu
+from gpudoctor.facts import Evidence, Gpu, GpuProcess
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes import smi_values as values
 from gpudoctor.probes.smi_report import SmiReport, finish, refused_gpu
@@ -20,6 +20,13 @@ _LIST_REFUSED = Lazy(r"^\s*Unable to determine the .* for (?:the )?gpu(?:.*: (?P
 _LIST_MIG = Lazy(r"^\s+MIG .*Device\s+\d+: \(UUID: ")
 # "--query-gpu=a,b" or "--query-gpu a,b", in the command as it was typed.
 _TYPED = Lazy(r"--query-gpu[= ]([\w.,]+)")
+_TYPED_PROCESSES = Lazy(r"--query-(?:compute-)?apps[= ]([\w.,]+)")
+# Fields of `nvidia-smi --help-query-compute-apps`, in the short and in the long form.
+_PROCESS_NAMES = frozenset({"process_name", "name"})
+_PROCESS_MEMORY = frozenset({"used_gpu_memory", "used_memory"})
+_PROCESS_COLUMNS = frozenset(
+    {"timestamp", "gpu_name", "gpu_bus_id", "gpu_serial", "gpu_uuid", "pid"} | _PROCESS_NAMES | _PROCESS_MEMORY
+)
 
 # Field of `nvidia-smi --help-query-gpu` -> fact. Names with a dot changed over time; all stay readable.
 _COLUMNS: dict[str, tuple[str, values.Convert]] = {
@@ -109,15 +116,7 @@ _REASON = Lazy(r"^clocks_(?:event|throttle)_reasons\.(?P<label>\w+)$")
 
 def parse_query(text: str, command: str = "", source: str = SOURCE) -> SmiReport:
     """Rows of a query. The columns come from the header or, without one, from the command as it was typed."""
-    import csv
-
-    rows = [
-        (number, [cell.strip() for cell in cells])
-        for number, line in enumerate(text.split("\n"), 1)
-        for cells in csv.reader([line.strip()], skipinitialspace=True)
-        if line.strip()
-    ]
-    columns, rows = _columns(rows, command)
+    columns, rows = _columns(_rows(text), command)
     if not columns:
         return SmiReport()
     found: list[tuple[dict[str, str], int, list[str]]] = [
@@ -137,6 +136,66 @@ def parse_query(text: str, command: str = "", source: str = SOURCE) -> SmiReport
         for place, (row, number, cells) in enumerate(samples)
     ]
     return SmiReport(gpus=gpus or None, driver_version=values.text(driver or ""))
+
+
+def parse_processes(text: str, command: str = "", source: str = "nvidia-smi --query-compute-apps") -> SmiReport:
+    """Processes by the GPU that each row names. Rows that name none make one nameless GPU; without rows there is none."""
+    rows = _rows(text)
+    columns: list[str] = []
+    typed = _TYPED_PROCESSES.search(command)
+    if typed is not None:
+        columns = [name.strip().lower() for name in typed[1].split(",")]
+    found: dict[tuple[str | None, str | None, str | None], dict[int, GpuProcess]] = {}
+    quotes: dict[tuple[str | None, str | None, str | None], Evidence] = {}
+    for number, cells in rows:
+        names = [_column_name(cell) for cell in cells]
+        if "pid" in names and set(names) <= _PROCESS_COLUMNS:
+            columns = names
+            continue
+        if len(cells) != len(columns) or "pid" not in columns:
+            continue
+        row = dict(zip(columns, cells, strict=True))
+        pid = values.number(row["pid"])
+        if pid is None:
+            continue
+        key = (
+            values.bdf(row.get("gpu_bus_id", "")),
+            values.text(row.get("gpu_uuid", "")),
+            values.text(row.get("gpu_name", "")),
+        )
+        name = next((values.text(row[field]) for field in _PROCESS_NAMES if field in row), None)
+        memory = next((values.mebibytes(row[field]) for field in _PROCESS_MEMORY if field in row), None)
+        # a loop prints the same process again: the last counts
+        found.setdefault(key, {})[pid] = GpuProcess(pid=pid, name=name, kind="C", memory_used_mib=memory)
+        quotes.setdefault(key, Evidence(source=source, line=number, text=", ".join(cells)))
+    gpus = [
+        Gpu(
+            bdf=key[0],
+            uuid=key[1],
+            name=key[2],
+            processes=list(found[key].values()),
+            evidence={"processes": quotes[key]},
+        )
+        for key in found
+    ]
+    return SmiReport(gpus=gpus or None)
+
+
+def names_processes(text: str) -> bool:
+    """Whether it has the header of a list of processes, which with no row below it says that there is none."""
+    names = {_column_name(cell) for cell in text.strip().split("\n", 1)[0].split(",")}
+    return "pid" in names and names <= _PROCESS_COLUMNS
+
+
+def _rows(text: str) -> list[tuple[int, list[str]]]:
+    import csv
+
+    return [
+        (number, [cell.strip() for cell in cells])
+        for number, line in enumerate(text.split("\n"), 1)
+        for cells in csv.reader([line.strip()], skipinitialspace=True)
+        if line.strip()
+    ]
 
 
 def _columns(rows: list[tuple[int, list[str]]], command: str) -> tuple[list[str], list[tuple[int, list[str]]]]:

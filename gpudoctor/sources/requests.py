@@ -15,6 +15,7 @@ NVIDIA_SMI_P2P_NVLINK = ("nvidia-smi", "topo", "-p2p", "n")
 NVIDIA_SMI_NVLINK = ("nvidia-smi", "nvlink", "-s")
 NVIDIA_SMI_NVLINK_ERRORS = ("nvidia-smi", "nvlink", "-e")
 NVIDIA_SMI_QUERY_GPU = ("nvidia-smi", "--query-gpu")  # with any fields: pasted CSV
+NVIDIA_SMI_QUERY_APPS = ("nvidia-smi", "--query-compute-apps")  # likewise
 # A worker is a command too: the live source runs `python -m gpudoctor.workers.NAME`, recordings key it by this name.
 WORKER_NVML = ("worker", "nvml_dump")
 WORKER_NVML_SAMPLE = ("worker", "nvml_sample")

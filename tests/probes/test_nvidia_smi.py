@@ -10,7 +10,7 @@ import pytest
 from gpudoctor.facts import Facts
 from gpudoctor.probes import nvidia_smi, nvml
 from gpudoctor.probes.nvidia_smi import facts_of_answers
-from gpudoctor.probes.smi_csv import parse_list, parse_query
+from gpudoctor.probes.smi_csv import parse_list, parse_processes, parse_query
 from gpudoctor.probes.smi_errors import parse_failure
 from gpudoctor.sources import open_live
 from gpudoctor.sources.answers import CommandAnswer, Status
@@ -227,6 +227,53 @@ def test_csv_of_versions_only_tells_of_no_gpu() -> None:
 @pytest.mark.parametrize("text", ["", "\n", "a, b, c\n1, 2\n", '"unclosed, 1\n2', "\x00, \x01"])
 def test_damaged_csv(text: str) -> None:
     assert parse_query(text).gpus is None
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("gpu_uuid, pid, process_name, used_gpu_memory [MiB]\nGPU-1, 4100, /usr/bin/python3, 70112 MiB\n", ""),
+        ("gpu_uuid, pid, name, used_memory [MiB]\nGPU-1, 4100, /usr/bin/python3, 70112 MiB\n", ""),
+        (
+            "GPU-1, 4100, /usr/bin/python3, 70112\n",
+            "nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv,noheader,nounits",
+        ),
+        (
+            "gpu_uuid, pid, process_name, used_gpu_memory [MiB]\nGPU-1, 4100, /usr/bin/python3, 5 MiB\n"
+            "gpu_uuid, pid, process_name, used_gpu_memory [MiB]\nGPU-1, 4100, /usr/bin/python3, 70112 MiB\n",
+            "",
+        ),
+    ],
+)
+def test_csv_of_processes(text: str, command: str) -> None:
+    [gpu] = parse_processes(text, command).gpus or []
+    [process] = gpu.processes or []
+    assert gpu.uuid == "GPU-1"
+    assert (process.pid, process.name, process.memory_used_mib) == (4100, "/usr/bin/python3", 70112)
+    assert "4100" in (gpu.evidence["processes"].text or "")
+
+
+def test_csv_of_processes_by_address_and_without_values() -> None:
+    text = "gpu_bus_id, pid, process_name, used_gpu_memory [MiB]\n00000000:3B:00.0, 77, [N/A], [N/A]\n00000000:5E:00.0, 78, a, 1 MiB\n"
+    gpus = parse_processes(text).gpus or []
+    assert [gpu.bdf for gpu in gpus] == ["0000:3b:00.0", "0000:5e:00.0"]
+    assert [(p.name, p.memory_used_mib) for gpu in gpus for p in gpu.processes or []] == [(None, None), ("a", 1)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "pid, process_name, used_gpu_memory [MiB]\n",
+        "pid, process_name\n1, a, 3 MiB\nword, b\n",
+        "1, a, 3 MiB\n",
+        "\x00, \x01",
+        "No running processes found",
+    ],
+)
+def test_damaged_or_empty_csv_of_processes(text: str) -> None:
+    assert parse_processes(text).gpus is None
 
 
 # --- live, on the fake NVML ------------------------------------------------------------------------------------------

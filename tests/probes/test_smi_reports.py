@@ -255,6 +255,31 @@ def test_a_query_that_names_no_gpu_is_about_the_ones_that_another_output_shows()
     assert [(gpu.index, gpu.power_w) for gpu in facts.gpus or []] == [(0, 61.2), (1, 75.0)]
 
 
+_TWO = "$ nvidia-smi --query-gpu=index,uuid --format=csv\nindex, uuid\n0, GPU-aa\n1, GPU-bb\n"
+_ONE = "$ nvidia-smi --query-gpu=index,uuid --format=csv\nindex, uuid\n0, GPU-aa\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "processes"),
+    [
+        (
+            _TWO + "$ nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader\nGPU-bb, 12\nGPU-bb, 13\n",
+            [None, [12, 13]],
+        ),
+        (_TWO + "$ nvidia-smi --query-compute-apps=pid --format=csv\npid\n12\n", [None, None]),
+        (_ONE + "$ nvidia-smi --query-compute-apps=pid --format=csv\npid\n12\n13\n", [[12, 13]]),
+        (_ONE + "$ nvidia-smi --query-compute-apps=pid,name --format=csv\npid, process_name\n", [[]]),
+        ("$ nvidia-smi --query-compute-apps=pid,name --format=csv\npid, process_name\n12, a\n", [[12]]),
+        ("$ nvidia-smi --query-compute-apps=pid,name --format=csv\npid, process_name\n12, a\n13, a\n", []),
+        ("$ nvidia-smi --query-compute-apps=pid,name --format=csv\npid, process_name\n", []),
+    ],
+)
+def test_a_list_of_processes_is_about_the_gpus_that_it_names(text: str, processes: list[list[int] | None]) -> None:
+    facts, _ = run_probes(open_text(text))
+    found = [None if gpu.processes is None else [p.pid for p in gpu.processes] for gpu in facts.gpus or []]
+    assert found == processes
+
+
 @pytest.mark.parametrize(
     ("written", "limit_w"), [("350.00 W", 350.0), ("3633313.00 W", None), ("N/A", None), ("0.00 W", 0.0)]
 )

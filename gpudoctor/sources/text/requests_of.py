@@ -32,6 +32,8 @@ def _nvidia_smi(args: Argv) -> Meaning | None:
         return Meaning((known.NVIDIA_SMI,))
     if re.search(r"--query-gpu|--help-query", text):
         return Meaning((known.NVIDIA_SMI_QUERY_GPU,)) if "--query-gpu" in text else None
+    if re.search(r"--query-(?:compute-)?apps", text):
+        return Meaning((known.NVIDIA_SMI_QUERY_APPS,))
     if args[0] in ("-L", "--list-gpus"):
         return Meaning((known.NVIDIA_SMI_L,), partial="-i" in args)
     if args[0] == "topo" and any(a in ("-m", "--matrix", "-mp") for a in args):

@@ -44,7 +44,7 @@ def add(answers: Answers, invocation: Invocation, lines: list[Line], prompt: Lin
             ("modinfo", module),
             [Line(line.number, f"{arguments[1]}:        {line.text.strip()}") for line in lines],
         )
-    if name == "nvidia-smi" and any(a.startswith("--query-gpu") for a in arguments):
+    if name == "nvidia-smi" and any(re.match("--query-(?:gpu|(?:compute-)?apps)", a) for a in arguments):
         return _query(answers, invocation, lines, prompt)
     if name == "systemctl" and arguments[:1] in (("is-active",), ("is-failed",)) and len(arguments) == len(lines) + 1:
         for unit, line in zip(arguments[1:], lines, strict=True):
@@ -123,9 +123,9 @@ def _in_mib(line: str, arguments: tuple[str, ...]) -> str:
 
 
 def _query(answers: Answers, invocation: Invocation, lines: list[Line], prompt: Line) -> bool:
-    """CSV of --query-gpu, always with a header line: without one in the paste, the command names the fields."""
+    """CSV of --query-gpu or --query-compute-apps, always with a header line: without one in the paste, the command names the fields."""
     text = " ".join(invocation.argv)
-    fields = re.search(r"--query-gpu[= ](\S+)", text)
+    fields = re.search(r"--query-(?:gpu|((?:compute-)?apps))[= ](\S+)", text)
     if fields is None or "csv" not in text or invocation.rewritten:
         return False
     shown = [line for line in lines if line.text.strip() and not kernel_log.BARE_LINE.match(line.text)]
@@ -134,13 +134,14 @@ def _query(answers: Answers, invocation: Invocation, lines: list[Line], prompt: 
         shown = [
             Line(number, match[2]) for number, match in matches if match for _ in range(min(int(match[1]), 1024))
         ]
-    if "noheader" in text or not (shown and re.match(rf"\s*{re.escape(fields[1].split(',')[0])}", shown[0].text)):
-        shown = [Line(prompt.number, ", ".join(fields[1].split(","))), *shown]
+    if "noheader" in text or not (shown and re.match(rf"\s*{re.escape(fields[2].split(',')[0])}", shown[0].text)):
+        shown = [Line(prompt.number, ", ".join(fields[2].split(","))), *shown]
     if len(shown) == 1:
         return False
     looped = re.search(r"(?:^| )(?:-l|-lms|--loop(?:-ms)?)(?:[= ]\d|\d| |$)", text) is not None
     partial = invocation.cut or invocation.filtered_by is not None or looped or "-i" in invocation.argv
-    return _put(answers, known.NVIDIA_SMI_QUERY_GPU, shown, partial=partial)
+    request = known.NVIDIA_SMI_QUERY_APPS if fields[1] else known.NVIDIA_SMI_QUERY_GPU
+    return _put(answers, request, shown, partial=partial)
 
 
 def python_session(blocks: list[Block], own: list[Answers]) -> CommandAnswer | None:
