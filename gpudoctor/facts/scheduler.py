@@ -64,6 +64,7 @@ class SlurmNode(Fact, frozen=True, kw_only=True):
     boot_time: str | None = None
     reason_by: str | None = None  # user who set the reason; "slurm" or "root" when the controller did
     reason_time: str | None = None
+    reason_alone: bool | None = None  # a reason without a state: `sinfo -R` lists only nodes out of service
 
 
 class SlurmRequest(Fact, frozen=True, kw_only=True):

@@ -34,7 +34,11 @@ def probe(source: Source) -> Slurm | None:
     asked = read_request(source.documents())
     if not nodes and asked is None:
         return None
-    return Slurm(nodes=_with_lines_of_unnamed(list(nodes.values())) if nodes else None, request=asked)
+    known = [
+        msgspec.structs.replace(node, reason_alone=bool(node.reason) and node.state is None)
+        for node in _with_lines_of_unnamed(list(nodes.values()))
+    ]
+    return Slurm(nodes=known or None, request=asked)
 
 
 def _with_lines_of_unnamed(nodes: list[SlurmNode]) -> list[SlurmNode]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from gpudoctor.facts import Evidence, SlurmNode
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.slurm_values import GPU_GRES, expand_hostlist, given, given_time, gres_gpus
@@ -60,7 +62,20 @@ def parse_sinfo(text: str, source: str = "sinfo") -> list[SlurmNode]:
             )
         if row.get("name") and (row.get("state") or row.get("gres") or row.get("reason")):
             nodes += _nodes_of_row(row, evidence)
-    return list({node.name: node for node in reversed(nodes)}.values())[::-1]
+    return _merged(nodes)
+
+
+def _merged(nodes: list[SlurmNode]) -> list[SlurmNode]:
+    """One node for each name: what an earlier row lacks, a later one (of `sinfo -R`, or of another partition) gives."""
+    found: dict[str, SlurmNode] = {}
+    for node in nodes:
+        before = found.get(node.name)
+        if before is None:
+            found[node.name] = node
+            continue
+        names = (name for name in node.__struct_fields__ if getattr(before, name) is None)
+        found[node.name] = msgspec.structs.replace(before, **{name: getattr(node, name) for name in names})
+    return list(found.values())
 
 
 def _columns(heads: list[str]) -> list[tuple[str, int]]:

@@ -183,6 +183,37 @@ def test_a_reason_that_grep_left_belongs_to_the_drained_node() -> None:
     ]
 
 
+REASONS = "REASON               USER      TIMESTAMP           NODELIST\n"
+
+
+def test_states_and_reasons_of_two_outputs_of_sinfo() -> None:
+    states = "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\ngpu*         up   infinite      1   down gpu02\n"
+    why = REASONS + "Not responding       root      2024-03-05T11:35:16 gpu02\n"
+    for text in (f"$ sinfo\n{states}$ sinfo -R\n{why}", f"$ sinfo -R\n{why}$ sinfo\n{states}", states + why):
+        read = slurm.probe(open_text(text))
+        assert read is not None
+        assert [(n.name, n.state, n.reason, n.reason_alone) for n in read.nodes or []] == [
+            ("gpu02", "down", "Not responding", False)
+        ]
+
+
+def test_a_reason_without_a_state() -> None:
+    read = slurm.probe(open_text(f"$ sinfo -R\n{REASONS}Kill task failed     root      2024-03-05T11:35:16 n[1-2]\n"))
+    assert read is not None
+    assert [(n.name, n.reason, n.reason_alone) for n in read.nodes or []] == [
+        ("n1", "Kill task failed", True),
+        ("n2", "Kill task failed", True),
+    ]
+    read = slurm.probe(open_text("   Reason=Not responding [slurm@2024-03-05T11:35:16]\n"))
+    assert read is not None
+    assert [(n.reason, n.reason_alone) for n in read.nodes or []] == [("Not responding", True)]
+
+
+def test_the_later_of_two_equal_outputs_counts() -> None:
+    shown = f"$ sinfo -R\n{REASONS}Kill task failed     root      2024-03-05T11:35:16 n1\n$ sinfo -R\n{REASONS}"
+    assert slurm.probe(open_text(shown)) is None
+
+
 SCRIPT = """\
 #!/bin/bash
 #SBATCH --partition=gpu

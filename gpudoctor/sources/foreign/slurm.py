@@ -12,9 +12,9 @@ from gpudoctor.sources.requests import SCONTROL_SHOW_NODE, SINFO
 KIND = DocumentKind.COMMAND
 
 _SCONTROL = Lazy(
-    r"^\s*NodeName=\S+ .*(?:CoresPerSocket|State|Arch)=|^\s*State=[A-Z]\w\S* .*ThreadsPerCore=|^\s*Gres=gpu\S*\s*$|^\s*CfgTRES=cpu=",
+    r"^\s*NodeName=\S+ .*(?:CoresPerSocket|State|Arch)=|^\s*State=[A-Z]\w\S* .*ThreadsPerCore=|^\s*Gres=gpu\S*\s*$|^\s*CfgTRES=cpu=|^\s*Reason=\S.*\[\w+@\d{4}-",
     re.MULTILINE,
-    needs=("NodeName=", "State=", "Gres=gpu", "CfgTRES="),
+    needs=("NodeName=", "State=", "Gres=gpu", "CfgTRES=", "Reason="),
 )
 _STATE = (
     r"(?:alloc\w*|idle|mix\w*|down|drain\w*|drng|comp\w*|inval|maint|resv|reserved|plnd|planned|unk\w*)[*~#!%$@^\-]?"

@@ -44,6 +44,10 @@ def _is_part(answer: CommandAnswer | FileAnswer) -> bool:
 def _both(before: CommandAnswer, later: CommandAnswer) -> CommandAnswer:
     if later.argv == known.NVIDIA_SMI_QUERY_GPU:
         return _columns(before, later)
+    if later.argv == known.SINFO and _heading(before) != _heading(later):
+        # the states of `sinfo` and the reasons of `sinfo -R` are about the same nodes; the later one is read first
+        lines = [*_lines(later), *_lines(before)]
+        return _with_lines(later, lines, None, cut=_is_part(before) or _is_part(later))
     if not _is_part(later):
         return later
     if not _is_part(before) or later.argv in _NOT_BY_LINE:
@@ -56,6 +60,10 @@ def _both(before: CommandAnswer, later: CommandAnswer) -> CommandAnswer:
         return before if lspci.recognise(before.stdout) else later
     filtered, cut = _claims(before, later)
     return _with_lines(before, sorted({*_lines(before), *_lines(later)}), filtered, cut=cut)
+
+
+def _heading(answer: CommandAnswer) -> list[str]:
+    return answer.stdout.lstrip().partition("\n")[0].split()
 
 
 def _files(before: FileAnswer, later: FileAnswer) -> FileAnswer:
