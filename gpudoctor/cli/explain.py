@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpudoctor.cli import options
+from gpudoctor.lazy import Lazy
 
 if TYPE_CHECKING:
     from gpudoctor.cli.reporting import Reporting
     from gpudoctor.engine.load import RuleSet
     from gpudoctor.sources import ActiveSource
 
-_RULE_ID = re.compile(r"[a-z0-9-]+/[a-z0-9-]+")
-_LIKE_A_FILE = re.compile(r"\S*/\S*|\S+\.(?:log|txt|gz|xz|zip|tgz|tar|xml|json|ya?ml|out|err)", re.IGNORECASE)
+_RULE_ID = Lazy(r"[a-z0-9-]+/[a-z0-9-]+")
+_LIKE_A_FILE = Lazy(r"\S*/\S*|\S+\.(?:log|txt|gz|xz|zip|tgz|tar|xml|json|ya?ml|out|err)", re.IGNORECASE)
 _PASTE_BYTES = 4 * 1024 * 1024  # a larger input goes through a file, where huge logs are thinned
 _BINARY = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")
 _USAGE = """\

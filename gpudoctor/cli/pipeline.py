@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -94,13 +94,6 @@ def _check_areas(areas: set[str] | None) -> None:
         raise GpudoctorError(f"no such area: {', '.join(wrong)}", f"areas are {', '.join(sorted(known))}")
 
 
-class Examined(NamedTuple):
-    """A report, and what active tests were done for it."""
-
-    report: Report
-    tested: Tested | None
-
-
 def gather_actively(source: ActiveSource, request: Request) -> tuple[Facts, list[ProbeRun], Tested | None]:
     """Facts and how each probe fared; then the active tests that were asked for, or that a recording holds."""
     begun = time.monotonic()
@@ -124,10 +117,10 @@ def gather_actively(source: ActiveSource, request: Request) -> tuple[Facts, list
 
 def examine(source: ActiveSource, rules: RuleSet, request: Request) -> Report:
     """Evidence to report."""
-    return examine_actively(source, rules, request).report
+    return examine_actively(source, rules, request)[0]
 
 
-def examine_actively(source: ActiveSource, rules: RuleSet, request: Request) -> Examined:
+def examine_actively(source: ActiveSource, rules: RuleSet, request: Request) -> tuple[Report, Tested | None]:
     """Evidence to report, with what became of active tests."""
     from gpudoctor.engine.diagnose import diagnose
     from gpudoctor.engine.verdict import verdict
@@ -148,7 +141,7 @@ def examine_actively(source: ActiveSource, rules: RuleSet, request: Request) -> 
         next_checks=diagnosis.next_checks,
         bench=facts.bench,
     )
-    return Examined(report, done)
+    return report, done
 
 
 def _unknown_messages(documents: Sequence[Document]) -> list[ProbeRun]:

@@ -18,6 +18,7 @@ from cel_expr_python.ext import ext_strings
 from gpudoctor.engine.fact_types import Path, each_types, fields, item_type, variable_types
 from gpudoctor.engine.model import Compiled
 from gpudoctor.facts import Fact, Facts, plain
+from gpudoctor.lazy import Lazy
 
 ITEM = "this_item"  # of a list, asked about alone
 _ITEM = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
@@ -27,11 +28,11 @@ _SCALARS: dict[Any, Any] = {
     float: cel.Type.DOUBLE,
     str: cel.Type.STRING,
 }
-_MACRO = re.compile(r"([A-Za-z_][\w.]*)\.(exists|all|filter|map|exists_one)\(\s*(\w+)\s*,")
-_STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
-_PATH = re.compile(r"(?<![\w.])[a-z_]\w*(?:\.[a-z_]\w*)+(?!\w|\()")
-_NAME = re.compile(r"(?<![\w.])[a-z_]\w*(?:\.[a-z_]\w*)*")
-_XID_COUNT = re.compile(r"xid_count\(\s*(\d+)\s*\)")
+_MACRO = Lazy(r"([A-Za-z_][\w.]*)\.(exists|all|filter|map|exists_one)\(\s*(\w+)\s*,")
+_STRING = Lazy(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_PATH = Lazy(r"(?<![\w.])[a-z_]\w*(?:\.[a-z_]\w*)+(?!\w|\()")
+_NAME = Lazy(r"(?<![\w.])[a-z_]\w*(?:\.[a-z_]\w*)*")
+_XID_COUNT = Lazy(r"xid_count\(\s*(\d+)\s*\)")
 
 
 class ExpressionError(Exception):

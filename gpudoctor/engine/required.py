@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
-_POSIX_CLASS = re.compile(r"\[:\^?\w+:\]")
+from gpudoctor.lazy import Lazy
+
+_POSIX_CLASS = Lazy(r"\[:\^?\w+:\]", needs=("[:",))
 Required = list[Any]  # in this order: words, and lists of alternatives, each of which is a Required
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from gpudoctor.facts import Facts, Xid
-from gpudoctor.knowledge.xids import annotate
 
 
 def _architectures(facts: Facts) -> dict[str, str]:
@@ -25,6 +24,8 @@ def xid_meanings(facts: Facts) -> Facts:
     """Fills name, blame, meaning, advice and severity of Xids by architecture and driver branch where these are known."""
     if facts.kernel is None or not facts.kernel.xids:
         return facts
+    from gpudoctor.knowledge.xids import annotate
+
     architectures = _architectures(facts)
     branch = facts.driver.branch if facts.driver is not None else None
     only = set(architectures.values())

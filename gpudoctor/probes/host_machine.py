@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from gpudoctor.facts import Evidence
 from gpudoctor.lazy import Lazy
@@ -16,7 +17,7 @@ DMI = "/sys/class/dmi/id/"
 SECURE_BOOT_VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 
-class Dmi(NamedTuple):
+class Dmi(msgspec.Struct, frozen=True):
     vendor: str = ""
     product: str = ""
     board: str = ""
@@ -55,7 +56,7 @@ _HARDWARE = Lazy(
 
 def machine_of(dmi: Dmi) -> tuple[str | None, str | None]:
     """Virtualisation ("none" on known hardware) and cloud that DMI strings tell."""
-    text = " ".join(dmi).strip().lower()
+    text = " ".join(msgspec.structs.astuple(dmi)).strip().lower()
     if not text:
         return None, None
     for pattern, virtualization, cloud in _MACHINES:
@@ -83,7 +84,7 @@ def collect_machine(source: Source, found: Collected) -> None:
     _collect_tegra(source, found)
     dmi = read_dmi(source)
     virtualization, cloud = machine_of(dmi)
-    evidence = Evidence(source=DMI + "sys_vendor", text=" ".join(word for word in dmi[:2] if word))
+    evidence = Evidence(source=DMI + "sys_vendor", text=" ".join(word for word in (dmi.vendor, dmi.product) if word))
     found.set("virtualization", virtualization, evidence)
     found.set("cloud", cloud, evidence)
     if found.get("virtualization") is None:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpudoctor.facts import Evidence, Kernel, KernelEvent, NvrmMessage, SXid, Xid
-from gpudoctor.knowledge.sxids import annotate_sxid
-from gpudoctor.knowledge.xids import annotate
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.kernel_messages import ROUTINE
 from gpudoctor.probes.kernel_scan import Event, Scan
@@ -129,6 +127,8 @@ def _evidence(burst: list[tuple[str, Event]]) -> dict[str, Evidence]:
 
 
 def _xid(burst: list[tuple[str, Event]]) -> Xid:
+    from gpudoctor.knowledge.xids import annotate
+
     event = burst[0][1]
     pid = next((one.parts.get("pid") for _, one in burst if one.parts.get("pid")), None)
     xid = Xid(
@@ -147,6 +147,8 @@ def _xid(burst: list[tuple[str, Event]]) -> Xid:
 
 
 def _sxid(burst: list[tuple[str, Event]]) -> SXid:
+    from gpudoctor.knowledge.sxids import annotate_sxid
+
     event = burst[0][1]
     parts = {name: event.parts[name] for name in ("code", "bdf", "switch", "link", "text")}
     return annotate_sxid(SXid(**parts, severity=event.severity, evidence=_evidence(burst), **_times(burst)))

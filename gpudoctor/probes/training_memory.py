@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from gpudoctor.facts import Evidence, OutOfMemory
 from gpudoctor.lazy import Lazy
@@ -35,7 +36,7 @@ _VLLM = Lazy(
 _CONTEXT_MIB = 700.0  # what a CUDA context and libraries take besides the allocator
 
 
-class Failure(NamedTuple):
+class Failure(msgspec.Struct, frozen=True):
     """One message; sizes in MiB, `line` its 0-based number."""
 
     line: int
@@ -73,7 +74,7 @@ def parse_out_of_memory(text: str) -> list[Failure]:
         message = " ".join(text[match.start() : match.start() + _LENGTH].split())
         message = message[: message.find("Tried to allocate", 10)] if "Tried to allocate" in message[10:] else message
         failure = _pytorch(message, mebibytes(match[1]), text.count("\n", 0, match.start()))
-        found.setdefault(failure[1:], failure)
+        found.setdefault(msgspec.structs.astuple(failure)[1:], failure)
         if len(found) >= _MOST:
             break
     for match in _VLLM.finditer(text):
@@ -81,7 +82,7 @@ def parse_out_of_memory(text: str) -> list[Failure]:
         failure = Failure(
             text.count("\n", 0, match.start()), wanted, total, free, others=max(0.0, total - free - _CONTEXT_MIB)
         )
-        found.setdefault(failure[1:], failure)
+        found.setdefault(msgspec.structs.astuple(failure)[1:], failure)
     return sorted(found.values(), key=lambda failure: failure.line)[:_MOST]
 
 

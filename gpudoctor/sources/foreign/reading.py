@@ -13,7 +13,6 @@ from gpudoctor.sources.content import Content
 from gpudoctor.sources.foreign import RECOGNISERS, Recogniser, bug_report, kernel_log, nvidia_smi
 from gpudoctor.sources.foreign.answer import Found, Request
 from gpudoctor.sources.stored import Answers
-from gpudoctor.sources.thin import thin
 
 WHOLE_BYTES = 8 << 20  # larger logs are thinned
 STRUCTURED_BYTES = 48 << 20  # XML, JSON and reports are of use only whole
@@ -82,6 +81,8 @@ def _read_huge(
     request: Request | None,
 ) -> None:
     """A log too large to keep: only the lines that matter, with their numbers."""
+    from gpudoctor.sources.thin import thin
+
     head = content.decode(opened.head, encoding)
     thinned = thin(content.as_utf8(opened.chunks(), encoding), interesting)
     text, numbers = thinned.text, thinned.numbers
