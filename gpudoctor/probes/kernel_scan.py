@@ -25,7 +25,10 @@ _XID = Lazy(
 _XID_PROCESS = Lazy(r"^pid='?(?P<pid><unknown>|\d+)'?(?:, name='?(?P<name>[^,']*)'?)?(?:, |,?\s*$)")
 _RECOVERY = Lazy(r"recovery action changed from 0x[0-9a-fA-F]+ \([^)]*\) to 0x[0-9a-fA-F]+ \((?P<to>[^)]*)\)")
 # nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 LTSSM Fault Up (First)
-_SXID = Lazy(rf"nvidia-nvswitch(?P<switch>\d+): SXid \(PCI:(?P<bdf>{_BDF})\): (?P<code>\d{{5}}), (?P<rest>.*)$")
+# [1032.1] SXid (PCI:0000:85:00.0): 20034, Fatal, ...   where a monitor or a user left the driver's name out
+_SXID = Lazy(
+    rf"(?:nvidia-nvswitch(?P<switch>\d+): |\b)SXid \(PCI:(?P<bdf>{_BDF})\): (?P<code>\d{{5}}), (?P<rest>.*)$"
+)
 _SXID_SEVERITY = Lazy(r"^(?P<severity>(?i:fatal|non-fatal|correctable)), (?P<text>.*)$")
 _SXID_DETAIL = Lazy(r"^(?:Severity \d+ Engine instance|Data \{)")
 _LINK = Lazy(r"\b[Ll]ink (?P<link>\d+)\b")
@@ -282,7 +285,7 @@ def _sxid(body: str) -> Event | None:
     link = _LINK.search(words)
     parts = {
         "code": int(match["code"]),
-        "switch": int(match["switch"]),
+        "switch": int(match["switch"]) if match["switch"] else None,
         "bdf": normal_bdf(match["bdf"]),
         "text": words.strip(),
         "link": int(link["link"]) if link else None,

@@ -137,6 +137,7 @@ def test_sxids() -> None:
 [11.3] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 20034, Data {0x00000000, 0x00000000}
 [12.0] nvidia-nvswitch0: SXid (PCI:0000:c5:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)
 [13.0] nvidia-nvswitch0: SXid (PCI:0000:c5:00.0): 10004, NVSWITCH Temperature 96C | TSENSE WARN Threshold 95C
+[14.0] SXid (PCI:0000:c6:00.0): 22013, Fatal, Link 02 Minion Link DLREQ interrupt
 """
     kernel = parse_kernel_log(text)
     found = [(s.code, s.switch, s.bdf, s.severity, s.link) for s in kernel.sxids or []]
@@ -144,6 +145,7 @@ def test_sxids() -> None:
         (20034, 2, "0000:85:00.0", "fatal", 30),
         (12028, 0, "0000:c5:00.0", "non-fatal", 32),
         (10004, 0, "0000:c5:00.0", None, None),
+        (22013, None, "0000:c6:00.0", "fatal", 2),
     ]
     assert kernel.xids == []
 

@@ -429,6 +429,12 @@ def test_tables_and_columns_are_not_joined() -> None:
     assert open_text(samples.TABLE_535).documents()[0].text.count("\n") == samples.TABLE_535.count("\n")
 
 
+def test_a_query_of_80_columns_is_not_joined_with_its_answer() -> None:
+    text = "$ nvidia-smi --query-gpu=mig.mode.current,mig.mode.pending --format=csv,noheader\nDisabled, Enabled\n"
+    assert len(text.split("\n")[0]) == 80
+    assert open_text(text).documents()[0].text == text
+
+
 def test_a_one_line_program_of_80_columns_is_not_joined_with_its_output() -> None:
     text = "$ python3 -c 'import torch; print(torch.__version__, torch.cuda.is_available())'\n2.8.0+cu128 True\n"
     assert len(text.split("\n")[0]) == 80

@@ -113,11 +113,16 @@ def joined(lines: list[Line]) -> list[Line]:
     return result
 
 
+_LAST_WORDS = ("--format=csv", "csv,noheader", ",nounits")  # with which a query of nvidia-smi ends
+
+
 def _goes_on(before: str, line: str) -> bool:
     """Whether `line` can be the rest of `before`. Lines that begin alike are entries of a log; a tab begins a detail."""
     if line.startswith("\t") or _STARTS_ANEW.match(line) or _TABLE_EDGE.search(line) or before[:5] == line[:5]:
         return False
     if before.endswith((")'", ')"')):  # a one-line program (python -c '...') that ends here
+        return False
+    if before.endswith(_LAST_WORDS) and not line.startswith(","):
         return False
     return not (before.endswith((".", ":", ";")) and line[:1].isupper())
 
