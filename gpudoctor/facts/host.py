@@ -58,4 +58,10 @@ class Host(Fact, frozen=True, kw_only=True):
     memory_errors_uncorrected: int | None = None
     bmc_events: list[BmcEvent] | None = None
     blocked_processes: list[str] | None = None  # in uninterruptible sleep: "4242 python train.py"
+    cpu_idle_pct: float | None = None  # of all CPUs together: pasted vmstat, mpstat, iostat or top
+    iowait_pct: float | None = None  # CPU time in which processes waited for a disk
+    runnable_processes: int | None = None  # want a CPU at the same time
+    swap_traffic_kib: int | None = None  # in and out, per second
+    disks_busy: list[str] | None = None  # at their limit by `iostat -x`: "sda"
+    full_core_processes: list[str] | None = None  # `top` shows them with a core or more: "python"
     cloud: str | None = None  # aws, gcp, azure, oci, ... from DMI

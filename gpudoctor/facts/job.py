@@ -27,6 +27,8 @@ class Training(Fact, frozen=True, kw_only=True):
     utilization_mean_pct: float | None = None  # of the busiest GPU, over samples in time
     utilization_max_pct: int | None = None
     utilization_samples: int | None = None
+    first_seconds: float | None = None  # of a piece of work that was timed again and again, where the first
+    later_seconds: float | None = None  # took many times as long as the next ones
     out_of_memory: list[OutOfMemory] | None = None
     scaling_base_gpus: int | None = None  # speeds with the fewest
     scaling_gpus: int | None = None  # and with the most GPUs that the text has in one unit

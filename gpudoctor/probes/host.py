@@ -13,6 +13,7 @@ from gpudoctor.probes.collect import Collected, find_line, quote, quote_document
 from gpudoctor.probes.container_detect import detect
 from gpudoctor.probes.host_health import collect_health
 from gpudoctor.probes.host_hints import collect_hints
+from gpudoctor.probes.host_load import collect_load
 from gpudoctor.probes.host_machine import collect_machine, collect_secure_boot
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
@@ -31,6 +32,7 @@ def probe(source: Source) -> Host | None:
     collect_machine(source, found)
     collect_secure_boot(source, found)
     collect_hints(source, found)
+    collect_load(source, found)
     _times(source, found)
     _cpus(source, found)
     _memory(source, found)

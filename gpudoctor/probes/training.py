@@ -9,6 +9,7 @@ import msgspec
 from gpudoctor.facts import Document, DocumentKind, Evidence, Training
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import LINE_LIMIT, Collected
+from gpudoctor.probes.training_first import parse_first
 from gpudoctor.probes.training_memory import parse_out_of_memory
 from gpudoctor.probes.training_samples import parse_samples
 from gpudoctor.probes.training_scaling import parse_scaling
@@ -17,6 +18,7 @@ from gpudoctor.sources.answers import Source
 NAME = "training"
 
 _MOST_CHARACTERS = 400_000  # of one text are read for what every step repeats
+_MOST_OF_TIMES = 40_000  # people paste a few such lines
 _LONGEST_LINE = 2000
 _NUMBER = r"\s*[:=]?\s*\(?\s*(?P<value>\d+\.\d+|\d+(?=\s*m?s\b))\s*(?P<unit>ms\b|s\b)?"
 # Data  1.799 ( 2.055) - data_time: 0.702 - train/data_time=0.217 - data: 0.4501 - preprocess 3.91 s
@@ -61,6 +63,7 @@ def probe(source: Source) -> Training | None:
         text = document.text[:_MOST_CHARACTERS]
         _collect_steps(document, text, found)
         _collect_samples(document, text, found)
+        _collect_first(document, text[:_MOST_OF_TIMES], found)
         _collect_workers(document, text, found)
         _collect_scaling(document, text, found)
         _collect_memory(document, document.text, found)
@@ -114,6 +117,14 @@ def _collect_samples(document: Document, text: str, found: Collected) -> None:
     found.set("utilization_mean_pct", sum(samples.values) / len(samples.values), proof)
     found.set("utilization_max_pct", max(samples.values), proof)
     found.set("utilization_samples", len(samples.values), proof)
+
+
+def _collect_first(document: Document, text: str, found: Collected) -> None:
+    first = parse_first(text)
+    if first is not None:
+        proof = _quote(document, text, first.line)
+        found.set("first_seconds", first.first, proof)
+        found.set("later_seconds", first.later, proof)
 
 
 def _collect_scaling(document: Document, text: str, found: Collected) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from gpudoctor.facts import Training
 from gpudoctor.probes import training
+from gpudoctor.probes.training_first import parse_first
 from gpudoctor.probes.training_memory import mebibytes, parse_out_of_memory
 from gpudoctor.sources import open_text
 
@@ -203,3 +204,25 @@ def test_speeds_with_several_numbers_of_gpus_tell_how_well_it_scales(
 ) -> None:
     facts = read(text) or Training()
     assert (facts.scaling_base_gpus, facts.scaling_gpus, facts.scaling_efficiency) == (base, gpus, efficiency)
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("0 0:02:01.451538\n1 0:00:00.000205\n2 0:00:00.000057\n3 0:00:00.000058\n", 121.451538),
+        ("iter 0: 94.21 s\niter 1: 0.21 s\niter 2: 0.20 s\n", 94.21),
+        ("inference took 31.5\ninference took 0.021\ninference took 0.020\nloss 3\n", 31.5),
+        ("start\nrun 1: 8120.4 ms\nrun 2: 12.1 ms\nrun 3: 11.9 ms\n", 8.1204),
+        ("iter 0: 0.9 s\niter 1: 0.01 s\niter 2: 0.01 s\n", None),  # usual
+        ("iter 0: 94.2 s\niter 1: 90.1 s\niter 2: 91.0 s\n", None),
+        ("iter 0: 94.2 s\niter 1: 0.1 s\niter 2: 91.0 s\n", None),
+        ("step 0 loss 94.2\nstep 1 loss 0.2\nstep 2 loss 0.1\n", None),
+        ("load took 94.2 s\nrun took 0.2 s\nsave took 0.1 s\n", None),
+        ("23:59:59.99 a\n00:00:00.01 a\n00:00:00.02 a\n", None),
+        ("", None),
+        ("0 0:02:\n:::\n", None),
+    ],
+)
+def test_a_first_time_of_another_size(text: str, first: float | None) -> None:
+    found = parse_first(text)
+    assert (found.first if found else None) == first
