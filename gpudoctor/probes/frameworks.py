@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gpudoctor.facts import Driver, Facts, Framework, Gpu
+from gpudoctor.facts import Document, Driver, Facts, Framework, Gpu
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import first_command, is_machine, said
-from gpudoctor.probes.collect import quote
+from gpudoctor.probes.collect import quote, quote_document
 from gpudoctor.probes.framework_session import parse_python_session
 from gpudoctor.sources.answers import CommandAnswer, Source, Status
 from gpudoctor.sources.requests import COLLECT_ENV, PIP_LIST, TORCH_CHECK
@@ -56,6 +56,8 @@ _COLLECT_ENV_FIELDS = {
 _PACKAGE_LINE = Lazy(r"^(?:\[(?:pip3?|conda)\]\s+)?([A-Za-z][\w.\-]*)(?:\s+|==)v?(\d[\w.+!\-]*)")
 _DRIVER = Lazy(r"^\s*Nvidia driver version: (\d[\d.]+)")
 _GPU = Lazy(r"^\s*(?:GPU models and configuration: )?GPU (\d+): (\S.*?)\s*$")
+_LLAMA = ("llama", "ggml", "--list-devices", "load_backend", "Device list output")
+_LLAMA_DEVICE = Lazy(r"^\s+\w+: \S.*\(\d+ MiB")
 _DIST_INFO = Lazy(r"^([\w.]+)-(\d[\w.+!]*)\.(?:dist-info|egg-info)$")
 
 
@@ -75,7 +77,22 @@ def probe(source: Source) -> Facts | None:
         found = _completed(found, parse_pip_list(packages))
     if is_machine(source):
         found = _completed(found, installed(source))
+    else:
+        found = _completed(found, [f for d in source.documents() for f in parse_llama_devices(d)])
     return Facts(frameworks=found or None, driver=driver, gpus=gpus) if found or driver or gpus else None
+
+
+def parse_llama_devices(document: Document) -> list[Framework]:
+    """`llama-cli --list-devices`: "Available devices:" and below it one line a GPU, "  CUDA0: NAME (24576 MiB, ...)", or none."""
+    if "Available devices:" not in document.text:
+        return []
+    lines = document.text.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.strip() == "Available devices:"), None)
+    if start is None or not any(word in document.text for word in _LLAMA):
+        return []
+    seen = any(_LLAMA_DEVICE.match(line) for line in lines[start + 1 : start + 17])
+    evidence = dict.fromkeys(("", "cuda_available"), quote_document(document, start))
+    return [Framework(name="llama.cpp", cuda_available=seen, evidence=evidence)]
 
 
 def _completed(first: list[Framework], more: list[Framework]) -> list[Framework]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpudoctor.facts import Framework
+from gpudoctor.probes.run import run_probes
+from gpudoctor.sources import open_text
 from tests.rules.reading import explain, read_text
 
 
@@ -86,3 +88,22 @@ def test_a_frame_keeps_where_it_was_read() -> None:
     facts, _ = read_text("some words\n>>> torch.cuda.is_available()\nFalse\n")
     torch: Framework = (facts.frameworks or [])[0]
     assert torch.evidence["cuda_available"].line == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("$ llama-cli --list-devices\nAvailable devices:\n", False),
+        ("load_backend: loaded CPU backend from libggml-cpu.so\nAvailable devices:\n$ ls\nsize (3 MiB)\n", False),
+        (
+            "ggml_cuda_init: found 1 CUDA devices:\nAvailable devices:\n  CUDA0: NVIDIA L4 (22478 MiB, 22000 MiB free)\n",
+            True,
+        ),
+        ("pactl\nAvailable devices:\n", None),
+        ("", None),
+    ],
+)
+def test_devices_of_llama_cpp(text: str, seen: bool | None) -> None:
+    facts, _ = run_probes(open_text(text))
+    found = [f.cuda_available for f in facts.frameworks or [] if f.name == "llama.cpp"]
+    assert found == ([] if seen is None else [seen])
