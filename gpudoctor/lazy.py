@@ -10,14 +10,16 @@ class Lazy:
     """A pattern with the methods of `re.Pattern` that are used here.
 
     `needs` are words of which every match contains one: in a text without them the pattern is neither compiled nor tried.
+    They are in small letters where the pattern is made to ignore case.
     """
 
-    __slots__ = ("_compiled", "flags", "needs", "pattern")
+    __slots__ = ("_compiled", "_folds", "flags", "needs", "pattern")
 
     def __init__(self, pattern: str, flags: int = 0, *, needs: tuple[str, ...] = ()) -> None:
         self.pattern = pattern
         self.needs = needs
         self.flags = flags
+        self._folds = bool(needs) and bool(flags & re.IGNORECASE)
         self._compiled: re.Pattern[str] | None = None
 
     def _get(self) -> re.Pattern[str]:
@@ -26,6 +28,8 @@ class Lazy:
         return self._compiled
 
     def _cannot(self, text: str) -> bool:
+        if self._folds:
+            text = text.lower()
         for word in self.needs:  # a generator for `any` costs more than most searches
             if word in text:
                 return False

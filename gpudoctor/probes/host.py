@@ -13,7 +13,6 @@ from gpudoctor.probes.collect import Collected, find_line, quote, quote_document
 from gpudoctor.probes.container_detect import detect
 from gpudoctor.probes.host_health import collect_health
 from gpudoctor.probes.host_hints import collect_hints
-from gpudoctor.probes.host_load import collect_load
 from gpudoctor.probes.host_machine import collect_machine, collect_secure_boot
 from gpudoctor.sources import requests
 from gpudoctor.sources.answers import Source, Status
@@ -32,7 +31,7 @@ def probe(source: Source) -> Host | None:
     collect_machine(source, found)
     collect_secure_boot(source, found)
     collect_hints(source, found)
-    collect_load(source, found)
+    _load(source, found)
     _times(source, found)
     _cpus(source, found)
     _memory(source, found)
@@ -114,6 +113,18 @@ def _distribution(source: Source, found: Collected) -> None:
         found.set("os_version", origin.os_version, told_by_kernel)
     found.set("package_manager", origin.package_manager, told_by_kernel)
     found.set("cloud", origin.cloud, told_by_kernel)
+
+
+# Words in the heads of what vmstat, iostat, mpstat and top print.
+_LOAD_WORDS = ("swpd", "%util", "%iowait", "Cpu(s)", "%CPU")
+
+
+def _load(source: Source, found: Collected) -> None:
+    if is_machine(source) or not any(word in one.text for one in source.documents() for word in _LOAD_WORDS):
+        return
+    from gpudoctor.probes.host_load import collect_load
+
+    collect_load(source.documents(), found)
 
 
 def _times(source: Source, found: Collected) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from gpudoctor.facts import Document
 from gpudoctor.lazy import Lazy
-from gpudoctor.probes.ask import is_machine
 from gpudoctor.probes.collect import Collected, quote_document
-from gpudoctor.sources.answers import Source
 
 _MOST_CHARACTERS = 400_000
 _LONGEST_LINE = 600
@@ -37,11 +35,9 @@ class Load(msgspec.Struct):
     moments: list[tuple[dict[str, float], int]] = []  # rows of vmstat
 
 
-def collect_load(source: Source, found: Collected) -> None:
-    """Facts of the first pasted text that has them; of values over time the median counts."""
-    if is_machine(source):
-        return
-    for document in source.documents():
+def collect_load(documents: Sequence[Document], found: Collected) -> None:
+    """Facts of the first text that has them; of values over time the median counts."""
+    for document in documents:
         load = parse_load(document.text[:_MOST_CHARACTERS])
         _set(found, document, "cpu_idle_pct", load.idle, float)
         _set(found, document, "iowait_pct", load.waiting, float)

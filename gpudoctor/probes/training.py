@@ -26,6 +26,7 @@ _DATA = Lazy(
     r"(?<![\w.])(?:data[_ ]?(?:load(?:ing|er)?[_ ]?)?(?:time)?|load(?:ing)?[_ ]time|preprocess(?:ing)?|dataloader|fetch)"
     + _NUMBER,
     re.IGNORECASE,
+    needs=("data", "load", "preprocess", "fetch"),
 )
 # Time  2.011 ( 2.299) - time: 0.912 - iter_time=0.332 - batch_time 1.4 - step 0.31 s
 _STEP = Lazy(

@@ -14,7 +14,8 @@ _SPAN = Lazy(
     r"|\b(?P<word>time|took|elapsed|latency|duration|runtime)\b[ :=]*(?P<plain>\d+\.\d+)\b",
     re.IGNORECASE,
 )
-_DIGITS = Lazy(r"[-+]?\d[\d.,:e+-]*")
+# What numbers are written with: lines that differ in nothing else tell of the same piece of work.
+_NUMBERS = dict.fromkeys(map(ord, "0123456789.,:e+-"))
 _FEWEST = 3
 _LONGEST_LINE = 300
 _LEAST_SECONDS = 3.0
@@ -31,34 +32,27 @@ class First(msgspec.Struct, frozen=True):
 
 def parse_first(text: str) -> First | None:
     """The first series of lines, alike but for their numbers, that begins with a time of another size."""
-    series: list[tuple[float, int]] = []
-    shape = ""
+    alike: dict[str, list[tuple[str, int]]] = {}
     for index, line in enumerate(text.splitlines()):
-        found = _SPAN.search(line) if len(line) <= _LONGEST_LINE else None
-        if found is None:
-            continue
-        alike = _DIGITS.sub("", line).strip()
-        if alike != shape:
-            if told := _of(series):
-                return told
-            shape, series = alike, []
-        series.append((_seconds(found), index))
-    return _of(series)
+        if len(line) <= _LONGEST_LINE:
+            alike.setdefault(line.translate(_NUMBERS).strip(), []).append((line, index))
+    for lines in alike.values():
+        if len(lines) >= _FEWEST and (told := _of(lines)):
+            return told
+    return None
 
 
-def _of(series: list[tuple[float, int]]) -> First | None:
-    if len(series) < _FEWEST:
+def _of(lines: list[tuple[str, int]]) -> First | None:
+    begins = _SPAN.search(lines[0][0])
+    if begins is None or (first := _seconds(begins)) < _LEAST_SECONDS:
         return None
-    (first, line), *rest = series
-    if first < _LEAST_SECONDS:
+    later = [_seconds(found) for line, _ in lines[1:] if (found := _SPAN.search(line))]
+    if len(later) < _FEWEST - 1 or first < 4 * max(later):
         return None
     from statistics import median  # brings much along, and few texts have such a series
 
-    later = median(value for value, _ in rest)
-    most = max(value for value, _ in rest)
-    if first < _TIMES * later or first < 4 * most:
-        return None
-    return First(first, later, line)
+    usual = median(later)
+    return First(first, usual, lines[0][1]) if first >= _TIMES * usual else None
 
 
 def _seconds(match: re.Match[str]) -> float:
