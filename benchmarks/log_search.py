@@ -66,14 +66,14 @@ def main() -> int:
     args = ask.parse_args()
     if not (grep := shutil.which("grep")):
         sys.exit("needs GNU grep")
-    wanted = sorted(load_rules().words)  # one or more for each message of each rule
+    words = load_rules().needles.words  # one or more for each message of each rule
     with tempfile.TemporaryDirectory(prefix="gpudoctor-log-") as temporary:
         log = args.keep or Path(temporary) / "kernel.log"
         if not log.exists():
             write_log(log, args.mib)
         with log.open("rb") as file:
-            common = set(thin([file.read(1 << 22)], wanted).common)
-        wanted = [literal for literal in wanted if literal not in common]
+            common = set(thin([file.read(1 << 22)], words).common)
+        wanted = [literal for literal in sorted({word.decode() for word in words}) if literal not in common]
         expression = "|".join(
             "".join("\\" + c if c in r".[]{}()*+?^$|\/" else c for c in literal) for literal in wanted
         )

@@ -42,7 +42,7 @@ def open_evidence(paths: Sequence[Path], rules: RuleSet) -> ActiveSource:
     """A recording, or files from a ticket. Huge logs are thinned: a line without any message of any rule is left out."""
     from gpudoctor.sources import open_paths
 
-    return open_paths(list(paths), rules.words)
+    return open_paths(list(paths), rules.needles.words)
 
 
 def open_machine(root: str | None, areas: set[str] | None = None) -> ActiveSource:

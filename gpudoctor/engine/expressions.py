@@ -187,10 +187,12 @@ class Evaluator:
         self._values: dict[str, Any] = {}
         for group, content in _known(plain(facts)).items():
             if isinstance(content, dict):
+                if any(type(value) is int for value in content.values()):
+                    kind: type[Fact] = type(getattr(facts, group))
+                    content = _as_declared(content, fields(kind))
                 self._values |= {f"{group}.{name}": value for name, value in content.items()}
             else:
                 self._values[group] = content
-        self._values = _as_declared(self._values, variable_types())
         if facts.kernel and facts.kernel.xids is not None:
             counts: dict[int, int] = {}
             for xid in facts.kernel.xids:

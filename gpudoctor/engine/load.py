@@ -106,10 +106,6 @@ class RuleSet(msgspec.Struct, frozen=True, dict=True):
         return self.prepared or _needles(self.loaded.values())
 
     @property
-    def words(self) -> set[str]:
-        return {word.decode() for word in self.needles.words}
-
-    @property
     def rules(self) -> dict[str, Rule]:
         return {rule_id: loaded.rule for rule_id, loaded in self.loaded.items()}
 

@@ -46,7 +46,7 @@ def fill(template: str, evaluate: Callable[[str], Any], *, shell: bool = False) 
                 return shlex.quote(value) if shell else value
         return slot.fallback if slot.fallback is not None else f"<{slot.expressions[0]}>"
 
-    return _PART.sub(replace, template)
+    return _PART.sub(replace, template) if "{" in template or "}}" in template else template
 
 
 def _printed(value: Any) -> str | None:

@@ -21,7 +21,7 @@ def open_live(root: str | None = None) -> ActiveSource:
     return LiveSource(root)
 
 
-def open_paths(paths: list[Path], interesting: Collection[str] | None = None) -> ActiveSource:
+def open_paths(paths: list[Path], interesting: Collection[bytes] | None = None) -> ActiveSource:
     """A recording, or files from a ticket (also a directory or archive of them), together as one source.
 
     `interesting` are the words that a line of a huge log must have one of to be kept. Raises GpudoctorError for what

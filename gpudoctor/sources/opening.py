@@ -27,7 +27,7 @@ _ZIP = b"PK\x03\x04"
 _HINT = "Supported: recordings of `gpudoctor collect`, nvidia-bug-report.log, nvidia-smi output, kernel logs, lspci and more."
 
 
-def open_all(paths: Sequence[Path], interesting: Collection[str] | None = None) -> StoredSource:
+def open_all(paths: Sequence[Path], interesting: Collection[bytes] | None = None) -> StoredSource:
     """One source over all of `paths`. Raises GpudoctorError, naming every path that cannot be used."""
     if not paths:
         raise GpudoctorError("no evidence was given", hint="Name a recording or a file with --from.")
@@ -59,7 +59,7 @@ def _joined(sources: Sequence[StoredSource]) -> StoredSource:
     )
 
 
-def _open(path: Path, interesting: Collection[str] | None) -> StoredSource:
+def _open(path: Path, interesting: Collection[bytes] | None) -> StoredSource:
     try:
         about = path.stat()
     except (OSError, ValueError) as error:
@@ -114,7 +114,7 @@ def _source(path: Path, readings: Iterator[Reading], modified: float, *, single:
     return StoredSource("foreign", path.name, answers, now=modified, documents=documents, unrecognised=unrecognised)
 
 
-def _directory_readings(path: Path, interesting: Collection[str] | None) -> Iterator[Reading]:
+def _directory_readings(path: Path, interesting: Collection[bytes] | None) -> Iterator[Reading]:
     """Every regular file below a directory, in sorted order; links are not followed."""
     count = 0
     for folder, folders, names in os.walk(path, followlinks=False):
@@ -137,7 +137,7 @@ def _directory_readings(path: Path, interesting: Collection[str] | None) -> Iter
                 yield Reading(name=str(below / name), problem=error.strerror or str(error))
 
 
-def _archive_readings(path: Path, interesting: Collection[str] | None) -> Iterator[Reading]:
+def _archive_readings(path: Path, interesting: Collection[bytes] | None) -> Iterator[Reading]:
     from gpudoctor.sources.archive import ArchiveLimits, open_members
 
     limits = ArchiveLimits(members=200_000, member_bytes=1 << 40, total_bytes=_UNPACKED_LIMIT_BYTES)
@@ -159,7 +159,7 @@ def _envelope_in_archive(file: Any, name: str) -> Any:
     return lzma.LZMAFile(file) if name.endswith(".xz") else file
 
 
-def _zip_readings(path: Path, interesting: Collection[str] | None) -> Iterator[Reading]:
+def _zip_readings(path: Path, interesting: Collection[bytes] | None) -> Iterator[Reading]:
     import zipfile
 
     try:
@@ -172,7 +172,7 @@ def _zip_readings(path: Path, interesting: Collection[str] | None) -> Iterator[R
         raise GpudoctorError(f"{path}: damaged or protected zip file: {error}") from error
 
 
-def _read_member(opened: Content, interesting: Collection[str] | None) -> Reading:
+def _read_member(opened: Content, interesting: Collection[bytes] | None) -> Reading:
     """One of many files: one of no known kind is searched for messages only where its name says that it is a log."""
     reading = read_content(opened, interesting, request_of_member(opened.name))
     if not reading.answers and not _LOG_NAME.search(opened.name) and not _is_log(reading):

@@ -60,7 +60,7 @@ class Thinned(msgspec.Struct, frozen=True):
     common: list[str]
 
 
-def thin(chunks: Iterable[bytes], interesting: Collection[str] | None = None) -> Thinned:
+def thin(chunks: Iterable[bytes], interesting: Collection[bytes] | None = None) -> Thinned:
     """The lines with one of the words in `interesting` (case does not matter); lines of ALWAYS are kept with or without it."""
     chunks = iter(chunks)
     first_chunk = next(chunks, b"")
@@ -99,16 +99,16 @@ def _examples(common: set[bytes], sample: bytes) -> dict[int, bytes]:
     return found
 
 
-def _literals(interesting: Collection[str] | None) -> set[bytes]:
+def _literals(interesting: Collection[bytes] | None) -> set[bytes]:
     """The words to look for, escaped. Of two of which one contains the other, the shorter finds both."""
     import re2
 
-    wanted = {*interesting, *_BESIDE_RULES} if interesting is not None else set()
+    wanted = {*interesting, *map(str.encode, _BESIDE_RULES)} if interesting is not None else set()
     shortest = {word for word in wanted if wanted.isdisjoint(_parts(word))}
-    return {re2.escape(word.encode()) for word in (*ALWAYS, *shortest)}
+    return {re2.escape(word) for word in (*map(str.encode, ALWAYS), *shortest)}
 
 
-def _parts(word: str) -> Iterator[str]:
+def _parts(word: bytes) -> Iterator[bytes]:
     """Every shorter text in a word."""
     length = len(word)
     return (word[at : at + size] for size in range(1, length) for at in range(length - size + 1))

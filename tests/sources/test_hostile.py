@@ -140,7 +140,7 @@ def test_the_rules_messages_are_found_in_a_huge_log(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_bytes(
         b"step\n" * 2_000_000 + b"RuntimeError: CUDA error: OUT of luck\n" + b"step\n" * 9
     )
-    source = open_paths([tmp_path / "train.log"], ["out of luck", "step", "other"])
+    source = open_paths([tmp_path / "train.log"], [b"out of luck", b"step", b"other"])
     document = source.documents()[0]
     assert document.text == "step\n" * 5 + "RuntimeError: CUDA error: OUT of luck"
     assert document.line_numbers == [1, 2, 3, 4, 5, 2_000_001]

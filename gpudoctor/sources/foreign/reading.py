@@ -31,7 +31,7 @@ class Reading(msgspec.Struct, kw_only=True):
 
 
 def read_content(
-    opened: Content, interesting: Collection[str] | None = None, request: Request | None = None
+    opened: Content, interesting: Collection[bytes] | None = None, request: Request | None = None
 ) -> Reading:
     """Recognises a file by its content. `request` is what it answers where its place says so (in a sosreport)."""
     reading = Reading(name=opened.name)
@@ -75,7 +75,7 @@ def _has_commands(text: str) -> bool:
 def _read_huge(
     opened: Content,
     encoding: str,
-    interesting: Collection[str] | None,
+    interesting: Collection[bytes] | None,
     kind: Recogniser | None,
     reading: Reading,
     request: Request | None,
