@@ -28,7 +28,10 @@ _SCALARS: dict[Any, Any] = {
     float: cel.Type.DOUBLE,
     str: cel.Type.STRING,
 }
-_MACRO = Lazy(r"([A-Za-z_][\w.]*)\.(exists|all|filter|map|exists_one)\(\s*(\w+)\s*,")
+_MACRO = Lazy(
+    r"([A-Za-z_][\w.]*)\.(exists|all|filter|map|exists_one)\(\s*(\w+)\s*,",
+    needs=(".exists", ".all(", ".filter(", ".map("),
+)
 _STRING = Lazy(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _PATH = Lazy(r"(?<![\w.])[a-z_]\w*(?:\.[a-z_]\w*)+(?!\w|\()")
 _NAME = Lazy(r"(?<![\w.])[a-z_]\w*(?:\.[a-z_]\w*)*")
@@ -97,7 +100,7 @@ def compile_expression(expression: str, each: str | None = None) -> Compiled:
     _check_item_fields(expression, each)
     try:
         code = bytes(declarations(each).compile(_expand(expression)).serialize())
-        return Compiled(code, _names(expression, each))
+        return Compiled(code, _names(expression, each), paths(expression))
     except RuntimeError as error:
         first = str(error).split("\n", 1)[0]
         reason = re.sub(r"^.*ERROR: <input>:\d+:", "column ", first)

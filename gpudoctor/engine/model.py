@@ -20,6 +20,7 @@ class Compiled(msgspec.Struct, frozen=True, array_like=True):
 
     code: bytes
     names: list[str]
+    paths: list[str]  # its dotted names as they are written, items' too, for quotes
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

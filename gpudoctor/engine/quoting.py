@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpudoctor.engine.expressions import Evaluator, item_conditions, paths
+from gpudoctor.engine.expressions import Evaluator, item_conditions
 from gpudoctor.engine.load import LoadedRule
 from gpudoctor.facts import Evidence, Fact
 
@@ -18,6 +18,8 @@ def quotes(expression: str, loaded: LoadedRule, evaluator: Evaluator, item: Fact
     found: list[Evidence] = []
     each = loaded.each
     conditions = item_conditions(expression)
+    whole = loaded.compiled(expression)
+    paths = whole.paths if whole is not None else []
 
     def of_list(path: str) -> list[Evidence]:
         compiled = loaded.compiled(conditions[path])
@@ -28,7 +30,7 @@ def quotes(expression: str, loaded: LoadedRule, evaluator: Evaluator, item: Fact
         ]
         return [quote for one in holding for quote in _whole(one, path)] or _of_group(path, evaluator)
 
-    for path in paths(expression):
+    for path in paths:
         head, _, name = path.partition(".")
         if each and head == each and item is not None:
             found += _of_field(item, name, path)
@@ -37,7 +39,7 @@ def quotes(expression: str, loaded: LoadedRule, evaluator: Evaluator, item: Fact
         else:
             found += _of_group(path, evaluator)
     for path in conditions:
-        if path not in paths(expression):
+        if path not in paths:
             found += of_list(path)
     return _once(found)[:_MOST_QUOTES]
 

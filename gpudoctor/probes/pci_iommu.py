@@ -15,7 +15,6 @@ from gpudoctor.sources.answers import Source
 
 _DOMAIN = Lazy(r"\biommu: Default domain type: (Passthrough|Translated)")
 _COMMAND_LINE = Lazy(r"\b(?:BOOT_IMAGE=|Command line: |GRUB_CMDLINE_LINUX\w*=)(?P<words>.*)")
-_QUICK = Lazy(r"(?i)iommu")
 _OFF = frozenset({"iommu=off", "intel_iommu=off", "amd_iommu=off"})
 _PASSTHROUGH = frozenset({"iommu=pt", "iommu.passthrough=1"})
 _TRANSLATED = frozenset({"iommu=nopt", "iommu.passthrough=0", "iommu=force"})
@@ -38,7 +37,7 @@ def with_iommu_of_logs(source: Source, pci: Pci | None) -> Pci | None:
         return pci
     found: tuple[str, Evidence] | None = None
     for document in source.documents():
-        if not _QUICK.search(document.text):
+        if "iommu" not in document.text.lower():
             continue
         for index, line in enumerate(document.text.splitlines()):
             if match := _DOMAIN.search(line):

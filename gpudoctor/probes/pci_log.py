@@ -27,7 +27,7 @@ _BAR_STATE = Lazy(
     rf"\b[\w-]+ {_BDF}: BAR ([0-5])(?: \[mem [^\]]*\])?: (?:(assigned)|(?:failed to|can't) assign|no space for)",
     re.IGNORECASE,
 )
-_QUICK = Lazy(r"NVRM|nvidia|10de:", re.IGNORECASE)
+_QUICK = Lazy(r"NVRM|nvidia|10de:", re.IGNORECASE, needs=("nvrm", "nvidia", "10de:"))
 _ADDRESS = Lazy(r":[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\b")
 
 

@@ -16,7 +16,7 @@ from gpudoctor.sources.terminal import TERMINAL_CODES
 from gpudoctor.sources.text.prompts import prompt
 
 # What is left of a colour code when the escape character got lost on the way: "[01;31m", "[K".
-_ANSI_REST = Lazy(r"(?<![\w\]])\[(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m(?![a-z]))", needs=("[",))
+_ANSI_REST = Lazy(r"\[(?<![\w\]]\[)(?:\d{1,2}(?:;\d{1,3})*m|K\b|0?m(?![a-z]))", needs=("[",))
 _UNSEEN = dict.fromkeys(
     [*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F, *range(0x200B, 0x2010), 0x2060, 0xFEFF, *range(0x202A, 0x202F)]
 )  # fmt: skip
@@ -30,7 +30,7 @@ _ENTITIES = (("&gt;", ">"), ("&lt;", "<"), ("&quot;", '"'), ("&#39;", "'"), ("&n
 _ENTITY = Lazy(r"&(?:gt|lt|quot|amp|nbsp|#39);", needs=("&",))
 _INLINE_TAGS = Lazy(r"</?(?:pre|code|kbd)\b[^>\n]*>", re.IGNORECASE)
 _NUMBERED = Lazy(r"^\s*(\d+)(?:[:|.]? {1,2}|\t|$)")
-_TABLE_EDGE = Lazy(r"[|+]\s*$|^\s*[|+]|\S\s{3,}\S+\s{2,}\S")
+_TABLE_EDGE = Lazy(r"[|+]\s*$|^\s*[|+]|\S\s{3,}\S+\s{2,}\S", needs=("|", "+", "   ", "\t", "\xa0", "\u3000"))
 # A line that starts something of its own is no continuation.
 _STARTS_ANEW = Lazy(
     r"^\s*$|^\s*[-*•]\s|^\s{4,}\S+\s*:|^\[|^<\d>|^[A-Z][a-z]{2} [ \d]\d \d\d:|^\d{4}-\d\d-\d\d|^(?:kern|user|daemon)\s*:|^\S*[$#%❯]\s|^>>> |^\s*[|+]|^(?:kernel|NVRM|nvidia\S*):"
