@@ -30,7 +30,7 @@ _SCALARS: dict[Any, Any] = {
 }
 _MACRO = Lazy(
     r"([A-Za-z_][\w.]*)\.(exists|all|filter|map|exists_one)\(\s*(\w+)\s*,",
-    needs=(".exists", ".all(", ".filter(", ".map("),
+    needs=("exists", "all", "filter", "map"),
 )
 _STRING = Lazy(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _PATH = Lazy(r"(?<![\w.])[a-z_]\w*(?:\.[a-z_]\w*)+(?!\w|\()")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 
 import msgspec
 
@@ -30,7 +29,7 @@ _ENTITIES = (("&gt;", ">"), ("&lt;", "<"), ("&quot;", '"'), ("&#39;", "'"), ("&n
 _ENTITY = Lazy(r"&(?:gt|lt|quot|amp|nbsp|#39);", needs=("&",))
 _INLINE_TAGS = Lazy(r"</?(?:pre|code|kbd)\b[^>\n]*>", re.IGNORECASE)
 _NUMBERED = Lazy(r"^\s*(\d+)(?:[:|.]? {1,2}|\t|$)")
-_TABLE_EDGE = Lazy(r"[|+]\s*$|^\s*[|+]|\S\s{3,}\S+\s{2,}\S", needs=("|", "+", "   ", "\t", "\xa0", "\u3000"))
+_TABLE_EDGE = Lazy(r"[|+]\s*$|^\s*[|+]|\S\s{3,}\S+\s{2,}\S")
 # A line that starts something of its own is no continuation.
 _STARTS_ANEW = Lazy(
     r"^\s*$|^\s*[-*•]\s|^\s{4,}\S+\s*:|^\[|^<\d>|^[A-Z][a-z]{2} [ \d]\d \d\d:|^\d{4}-\d\d-\d\d|^(?:kern|user|daemon)\s*:|^\S*[$#%❯]\s|^>>> |^\s*[|+]|^(?:kernel|NVRM|nvidia\S*):"
@@ -128,13 +127,21 @@ def _goes_on(before: str, line: str) -> bool:
 
 
 def _terminal_width(lines: list[Line]) -> int | None:
-    lengths = Counter(len(line.text) for line in lines if not _TABLE_EDGE.search(line.text))
-    longest = max(lengths, default=0)
+    by_length: dict[int, list[str]] = {}
+    for line in lines:
+        by_length.setdefault(len(line.text), []).append(line.text)
+    longest = next((length for length in sorted(by_length, reverse=True) if _whole(by_length[length])), 0)
     if not 60 <= longest <= 250:
         return None
-    full = lengths[longest] + lengths[longest - 1]  # a blank at the end is lost in copying
+    full = _whole(by_length[longest]) + _whole(
+        by_length.get(longest - 1, [])
+    )  # a blank at the end is lost in copying
     # One line at the maximum proves nothing, unless it is a usual width.
     return longest if full >= 3 or (longest in (80, 100, 120, 132)) else None
+
+
+def _whole(texts: list[str]) -> int:
+    return sum(_TABLE_EDGE.search(text) is None for text in texts)
 
 
 _BROKEN_BETWEEN_WORDS = Lazy(r"[a-z]+,? \w|[\"'(]\w[\w. ]*[\"')]\S? ")
