@@ -17,7 +17,7 @@ import re2
 
 from gpudoctor.engine.model import Message, Rule
 from gpudoctor.engine.needles import Haystack, Needles
-from gpudoctor.engine.required import Needs, Required, end_of, occurs
+from gpudoctor.engine.required import Needs, end_of, occurs
 from gpudoctor.facts import Document, Evidence
 from gpudoctor.knowledge.cuda_errors import CUDA_WORDS, any_wording, may_tell_number
 
@@ -33,6 +33,7 @@ class MessageMatch(msgspec.Struct, frozen=True):
     groups: dict[str, str]
 
 
+@functools.cache
 def options() -> Any:
     """Case does not matter, and a captured text can never make matching slow."""
     chosen = re2.Options()
@@ -97,10 +98,15 @@ class _Searchable:
         self.words = self._haystack.which(needles)
 
     def find(self, message: Message, needs: Needs) -> list[MessageMatch]:
+        if message.cuda_error and not self._cuda_error_lines:
+            return []
+        in_order = needs.in_order
+        if not occurs(in_order, self._haystack.has):
+            return []
         lines: Sequence[int] = self._lines_with(needs.words) if needs.words else range(len(self._lower_lines))
         if message.cuda_error:
             lines = [number for number in lines if number in self._cuda_error_lines]
-        if not lines or not self._has_all(lines, needs.in_order):
+        if not any(end_of(in_order, self._lower_lines[number]) >= 0 for number in lines):
             return []
         compiled = re2.compile(message.pattern, options())
         found: list[MessageMatch] = []
@@ -130,14 +136,6 @@ class _Searchable:
                 lines.append(number)
                 at = self._starts[number + 1]
         return lines
-
-    def _has_all(self, lines: Sequence[int], in_order: Required) -> bool:
-        """Whether any of the lines has all that a pattern requires."""
-        if not in_order:
-            return True
-        if not occurs(in_order, self._haystack.has):
-            return False
-        return any(end_of(in_order, self._lower_lines[number]) >= 0 for number in lines)
 
     @functools.cached_property
     def _cuda_error_lines(self) -> set[int]:

@@ -13,6 +13,12 @@ import msgspec
 from gpudoctor.lazy import Lazy
 
 _POSIX_CLASS = Lazy(r"\[:\^?\w+:\]", needs=("[:",))
+# In nearly every text about GPUs: of two words that a pattern needs, the other one thins better.
+_COMMON = frozenset(
+    b"gpu gpus cuda nvidia nvidia-smi driver drivers device devices kernel module version memory error errors fail failed status unknown available"
+    b" torch python container docker linux ubuntu system program process task load loaded start started boot reboot run running time speed train"
+    b" training install installed enabled disabled usage util could does not no the a and for with from to in of is".split()
+)
 Required = list[Any]  # in this order: words, and lists of alternatives, each of which is a Required
 
 
@@ -93,7 +99,13 @@ def _best(required: Required) -> set[bytes] | None:
         {one} if isinstance(one, bytes) else {word for branch in one for word in _best(branch) or ()}
         for one in required
     ]
-    return max(sets, key=lambda c: (min(map(len, c)), -len(c)), default=None)
+    return max(sets, key=lambda c: (min(map(_weight, c)), min(map(len, c)), -len(c)), default=None)
+
+
+def _weight(word: bytes) -> int:
+    """How well a word thins: by its length, but the common ones hardly."""
+    common = _COMMON.issuperset(word.replace(b":", b" ").split())
+    return min(len(word), 3) if common else len(word)
 
 
 def occurs(required: Required, has: Callable[[bytes], bool]) -> bool:

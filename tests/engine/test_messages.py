@@ -20,7 +20,9 @@ LOG = Document(
     [
         ("couldn.t communicate with the NVIDIA driver", ["t communicate with the nvidia driver"]),
         ("Xid .*: (?:79|48), ", ["xid "]),
-        ("(?:no devices|not found) here", [" devices", "t found"]),
+        ("(?:no devices|not found) here", [" here"]),
+        ("NVIDIA driver .* (?:lost|gone)", ["gone", "lost"]),  # the others are in every text
+        ("nvidia.*driver", ["nvidia"]),
         ("(?:no such device|device missing)", ["device missing", "no such device"]),
         (r"\d+", None),
         ("a?b*", None),
