@@ -82,6 +82,7 @@ class Driver(Fact, frozen=True, kw_only=True):
     fabric_manager_running: bool | None = None
     fabric_manager_version: str | None = None
     fabric_manager_installed: bool | None = None
+    fabric_manager_failed: bool | None = None  # its service ended with an error
     imex_running: bool | None = None
     install_method: str | None = None  # package, runfile, container, wsl
     runfile_log: str | None = None

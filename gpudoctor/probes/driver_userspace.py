@@ -257,6 +257,7 @@ def collect_services(source: Source, found: Collected) -> None:
     fabric = service(source, "nvidia-fabricmanager")
     found.set("fabric_manager_running", fabric.running, fabric.evidence)
     found.set("fabric_manager_installed", fabric.installed, fabric.evidence)
+    found.set("fabric_manager_failed", fabric.failed, fabric.evidence)
     imex = service(source, "nvidia-imex")
     found.set("imex_running", imex.running, imex.evidence)
 

@@ -473,6 +473,9 @@ def test_histories_of_each_manager(path, text, expected):
         ("$ ldconfig -p | grep libnvidia-ml\n$ uname -r\n6.8.0-49-generic\n", "library_paths", []),
         ("$ ls -l /dev/nvidia*\nls: cannot access '/dev/nvidia*': No such file or directory\n", "device_nodes", []),
         ("$ systemctl is-active nvidia-persistenced\ninactive\n", "persistenced_running", False),
+        ("$ systemctl is-failed nvidia-fabricmanager\nfailed\n", "fabric_manager_failed", True),
+        ("$ systemctl is-failed nvidia-fabricmanager\ninactive\n", "fabric_manager_failed", False),
+        ("$ systemctl status nvidia-fabricmanager\n     Active: inactive (dead)\n", "fabric_manager_failed", False),
         (
             "$ systemctl status nvidia-fabricmanager\nUnit nvidia-fabricmanager.service could not be found.\n",
             "fabric_manager_installed",
