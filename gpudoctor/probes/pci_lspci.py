@@ -111,8 +111,14 @@ def function_of_filter(text: str, filtered_by: str | None) -> LspciFunction | No
     return function if len(function.lines) > 1 else None
 
 
+def _has_class_number(line: str) -> bool:
+    """Whether `0302:` stands where lspci without -n has a name."""
+    words = line.split(maxsplit=2)
+    return len(words) > 1 and (words[1].lower() == "class" or words[1][4:] == ":")
+
+
 def _parse_header(line: str) -> LspciFunction | None:
-    match = _NUMERIC.match(line) or _HEADER.match(line)
+    match = (_NUMERIC.match(line) if _has_class_number(line) else None) or _HEADER.match(line)
     if match is None:
         return None
     parts = match.groupdict()

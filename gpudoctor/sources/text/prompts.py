@@ -60,6 +60,12 @@ _BARE = Lazy(
     r")(?P<pipe> \| (?:grep|egrep|head|tail|less)\b[^.!?]*)?)[`*\"']{0,3}(?: output)?:?[`*]{0,3}\s*$",
     needs=_BARE_WORDS,
 )
+_BARE_PROGRAMS = frozenset(word.split()[0] for word in _BARE_WORDS if word[0] != " ") | {
+    "nvidia-smi.exe",
+    "pip3",
+    "ls",
+}
+_MOST_BEFORE = 6  # words that may stand before the program, which are told from its own by its name
 _SIGNS = frozenset("$#%>❯➜λ»`*")
 _SIGN_WITHIN = 161  # characters
 _CONTAINER_HOST = Lazy(r"[0-9a-f]{12}")
@@ -102,6 +108,8 @@ def _has_sign(line: str) -> bool:
 
 
 def _bare(line: str) -> Prompt | None:
+    if _BARE_PROGRAMS.isdisjoint(word.strip("`*\"':") for word in line.split(maxsplit=_MOST_BEFORE)[:_MOST_BEFORE]):
+        return None
     found = _BARE.match(line)
     return Prompt(found["command"].strip("`*\"': ")) if found is not None else None
 
