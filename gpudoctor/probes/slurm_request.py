@@ -10,10 +10,11 @@ import msgspec
 
 from gpudoctor.facts import Document, Evidence, SlurmRequest
 from gpudoctor.lazy import Lazy
-from gpudoctor.probes.collect import quote_document
+from gpudoctor.probes.collect import Collected, quote_document
 from gpudoctor.probes.slurm_values import gres_gpus, tres_gpus
 
 _MOST_CHARACTERS = 400_000  # of one text are read
+_LONGEST_LINE = 2000
 _WORDS = ("SBATCH", "srun", "salloc", "sbatch", "TRES=")
 _DIRECTIVE = Lazy(r"^\s*#SBATCH\s+(-.*)$", needs=("#SBATCH",))
 _COMMAND = Lazy(r"^[^#]*?(?:^|[\s$#>;&|(])(srun|salloc|sbatch)((?:\s+\S+)*)\s*$", needs=("srun", "salloc", "sbatch"))
@@ -52,95 +53,149 @@ _VALUES = {
 }
 
 
+class _Line(msgspec.Struct, frozen=True):
+    document: Document
+    index: int  # 0-based; of lines that a backslash continues the first's
+    text: str
+
+    @property
+    def quote(self) -> Evidence:
+        return quote_document(self.document, self.index)
+
+
 def read_request(documents: Sequence[Document]) -> SlurmRequest | None:
     """The request of the one job that the texts speak of; None where they hold none."""
-    found: dict[str, object] = {}
-    evidence: dict[str, Evidence] = {}
-    asked = False
-    anywhere = False
-    for document in documents:
-        if document.part:
-            continue
-        text = document.text[:_MOST_CHARACTERS]
-        if not any(word in text for word in _WORDS):
-            continue
-        seen = _read(document, text.splitlines(), found, evidence)
-        asked = asked or seen
-        anywhere = anywhere or _GPUS.search(_NO_GPUS.sub("", text)) is not None
+    texts = [_lines(document) for document in documents if not document.part]
+    every = [line for text in texts for line in text]
+    found = Collected()
+    asked = _collect_options(every, found)
+    _collect_launcher(every, found)
+    _collect_waiting(every, found)
+    for text in texts:
+        _collect_ignored(text, found)
+        _collect_shown(text, found)
+        _collect_shell(text, found)
+        _collect_record(text, found)
     if asked:
-        found["gpus"] = anywhere
-        found.setdefault("ignored", False)
-    if not found:
-        return None
-    return msgspec.convert(found | {"evidence": evidence}, SlurmRequest)
+        found.set("gpus", any(_GPUS.search(_NO_GPUS.sub("", line.text)) for line in every))
+        found.set("ignored", False)
+    return found.build(SlurmRequest)
 
 
-def _read(document: Document, lines: list[str], found: dict[str, object], evidence: dict[str, Evidence]) -> bool:
-    """Collects what the lines of one text say; whether they hold a request."""
+def _lines(document: Document) -> list[_Line]:
+    text = document.text[:_MOST_CHARACTERS]
+    if not any(word in text for word in _WORDS):
+        return []
+    return [_Line(document, index, line) for index, line in _joined(text.splitlines()) if len(line) <= _LONGEST_LINE]
+
+
+def _request(line: str) -> tuple[str | None, str | None]:
+    """The options of a directive, and those of a command (with its name before them)."""
+    directive = _DIRECTIVE.match(line)
+    command = None if directive else _COMMAND.match(line)
+    return (directive[1] if directive else None), (command[1] + command[2] if command else None)
+
+
+def _collect_options(lines: list[_Line], found: Collected) -> bool:
+    """Counts that were asked for, a command's before a directive's; whether anything was."""
     asked = False
-    of_node = any("CfgTRES=" in line for line in lines)
-    inside = False  # below a command whose output shows what the job sees
-    devices: set[int] = set()
-    script = False  # inside a batch script, and
-    begun = False  # below its first command
-    prompt = ""  # the last prompt's host, and
-    allocated_at: str | None = None  # that above salloc's message
-    for index, line in _joined(lines):
-        if len(line) > 2000:
+    by_directive = Collected()
+    for line in lines:
+        directive, command = _request(line.text)
+        if directive is None and not (command and (command.startswith("salloc") or _allocates(command))):
             continue
-        if _SRUN.match(line):
-            found["by_srun"] = True
-        shell = _PROMPT.match(line)
-        prompt = shell[1] if shell else prompt
-        if _SALLOC_GRANTED.match(line):
-            allocated_at = prompt
-        elif (allocated_at is not None or shell) and _GOES_THERE.search(line):
-            found["shell_stayed"] = False
-        elif allocated_at and shell and "shell_stayed" not in found:
-            found["shell_stayed"] = prompt == allocated_at
-            evidence["shell_stayed"] = quote_document(document, index)
-        if _SHEBANG.match(line):
-            script, begun = True, False
-        directive = _DIRECTIVE.match(line)
-        command = None if directive else _COMMAND.match(line)
-        options = directive[1] if directive else command[2] if command else None
-        if options is not None and (directive or (command and command[1] == "salloc") or _allocates(options)):
-            asked = True
-            for name, value in _options(options).items():
-                if name not in found or directive is None:
-                    found[name] = value
-                    evidence[name] = quote_document(document, index)
-        if command and options is not None:
-            inside = _INSIDE.search(options) is not None
-        shown = _SHOWN.match(line) if inside else None
-        if shown:
-            devices.add(int(shown[1] or shown[2]))
-            found["gpus_shown"] = len(devices)
-            evidence["gpus_shown"] = quote_document(document, index)
-        if directive and script and begun and _GPUS.search(line):
-            found["ignored"] = True
-            evidence["ignored"] = quote_document(document, index)
-        if script and not begun and line.strip() and not line.lstrip().startswith("#"):
-            begun = True
-        launcher = _LAUNCHER.match(line)
-        if launcher and "launcher" not in found:
-            found["launcher"] = (
-                re.split(r"\s", launcher["program"])[0] if "-m" not in launcher["program"] else "torchrun"
-            )
-            found.setdefault("by_srun", launcher["srun"] is not None)
-            evidence["launcher"] = quote_document(document, index)
-        if _WAITS.search(line):
-            found["waiting"] = True
-            evidence["waiting"] = quote_document(document, index)
-        elif "waiting" in found and _GRANTED.search(line):
-            found["waiting"] = False
-        tres = _JOB_TRES.search(line)
-        if tres and not (of_node and "AllocTRES=" in line):
-            gpus = tres_gpus(tres[1])
-            if "job_gpus" not in found or gpus:
-                found["job_gpus"] = gpus
-                evidence["job_gpus"] = quote_document(document, index)
+        asked = True
+        for name, value in _options(directive or command or "").items():
+            if directive is not None:
+                by_directive.set(name, value, line.quote)
+            else:  # of several commands the last was tried last
+                found.values[name], found.evidence[name] = value, line.quote
+    for name, value in by_directive.values.items():
+        found.set(name, value, by_directive.evidence[name])
     return asked
+
+
+def _collect_launcher(lines: list[_Line], found: Collected) -> None:
+    if any(_SRUN.match(line.text) for line in lines):
+        found.set("by_srun", True)
+    for line in lines:
+        launcher = _LAUNCHER.match(line.text)
+        if launcher:
+            program = re.split(r"\s", launcher["program"])[0]
+            found.set("launcher", "torchrun" if "-m" in launcher["program"] else program, line.quote)
+            found.set("by_srun", launcher["srun"] is not None)
+            return
+
+
+def _collect_waiting(lines: list[_Line], found: Collected) -> None:
+    waits: _Line | None = None
+    granted = False
+    for line in lines:
+        if _WAITS.search(line.text):
+            waits, granted = line, False
+        elif waits is not None and _GRANTED.search(line.text):
+            granted = True
+    if waits is not None:
+        found.set("waiting", not granted, waits.quote)
+
+
+def _collect_ignored(lines: list[_Line], found: Collected) -> None:
+    """A directive for GPUs below the first command of its script."""
+    script = begun = False
+    for line in lines:
+        if _SHEBANG.match(line.text):
+            script, begun = True, False
+        elif begun and _DIRECTIVE.match(line.text) and _GPUS.search(line.text):
+            found.set("ignored", True, line.quote)
+        elif script and line.text.strip() and not line.text.lstrip().startswith("#"):
+            begun = True
+
+
+def _collect_shown(lines: list[_Line], found: Collected) -> None:
+    """The GPUs of an nvidia-smi that ran in a step or an interactive job."""
+    inside = False
+    devices: set[int] = set()
+    last: _Line | None = None
+    for line in lines:
+        _, command = _request(line.text)
+        if command is not None:
+            inside = _INSIDE.search(command) is not None
+        elif inside and (shown := _SHOWN.match(line.text)):
+            devices.add(int(shown[1] or shown[2]))
+            last = line
+    if last is not None:
+        found.set("gpus_shown", len(devices), last.quote)
+
+
+def _collect_shell(lines: list[_Line], found: Collected) -> None:
+    """Whether the shell stayed on its host after salloc had its nodes."""
+    host = ""  # the last prompt's, and
+    allocated_at: str | None = None  # that above salloc's message
+    after: tuple[bool, _Line] | None = None  # the first prompt below it
+    for line in lines:
+        shell = _PROMPT.match(line.text)
+        host = shell[1] if shell else host
+        if _SALLOC_GRANTED.match(line.text):
+            allocated_at = host
+        elif (allocated_at is not None or shell) and _GOES_THERE.search(line.text):
+            found.set("shell_stayed", False)
+        elif allocated_at and shell and after is None:
+            after = (host == allocated_at, line)
+    if after is not None:
+        found.set("shell_stayed", after[0], after[1].quote)
+
+
+def _collect_record(lines: list[_Line], found: Collected) -> None:
+    """The GPUs of `scontrol show job`; a node's record has AllocTRES= too."""
+    of_node = any("CfgTRES=" in line.text for line in lines)
+    counts = [
+        (tres_gpus(tres[1]), line)
+        for line in lines
+        if (tres := _JOB_TRES.search(line.text)) and not (of_node and "AllocTRES=" in line.text)
+    ]
+    if counts:
+        gpus, line = next((one for one in reversed(counts) if one[0]), counts[0])
+        found.set("job_gpus", gpus, line.quote)
 
 
 def _joined(lines: list[str]) -> Iterator[tuple[int, str]]:
