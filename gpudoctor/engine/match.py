@@ -89,8 +89,10 @@ def match(loaded: LoadedRule, machine: Machine) -> Outcome:
     elif symptom.each is not None:
         fired += _over_items(loaded, machine, known)
     if symptom.messages:
+        beside = symptom.beside or []
+        told = told and all(machine.texts.may_have(loaded.needs(also.pattern)) for also in beside)
         found = machine.find(loaded, symptom.messages) if told else []
-        if found and not all(machine.find(loaded, [also]) for also in symptom.beside or []):
+        if found and not all(machine.find(loaded, [also]) for also in beside):
             found = []
         if symptom.when is None:  # otherwise the facts decide; a text without the message proves nothing
             known.append(bool(found) if machine.texts.any else None)

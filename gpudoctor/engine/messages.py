@@ -66,9 +66,13 @@ class Texts:
         self.any = bool(self._documents)
         self._found: dict[tuple[str, tuple[str, ...]], list[MessageMatch]] = {}
 
+    def may_have(self, needs: Needs) -> bool:
+        """Whether one of the words is there that a message needs. They are among those looked for."""
+        return needs.words is None or not self.words.isdisjoint(needs.words)
+
     def find(self, message: Message, needs: Needs) -> list[MessageMatch]:
-        """Every line in which the message occurs, in document order. The words that it needs are among those looked for."""
-        if needs.words is not None and self.words.isdisjoint(needs.words):
+        """Every line in which the message occurs, in document order."""
+        if not self.may_have(needs):
             return []
         key = (message.pattern, tuple(message.within or ()))
         if key not in self._found:
