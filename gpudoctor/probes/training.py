@@ -20,17 +20,18 @@ NAME = "training"
 _MOST_CHARACTERS = 400_000  # of one text are read for what every step repeats
 _MOST_OF_TIMES = 40_000  # people paste a few such lines
 _LONGEST_LINE = 2000
-_NUMBER = r"\s*[:=]?\s*\(?\s*(?P<value>\d+\.\d+|\d+(?=\s*m?s\b))\s*(?P<unit>ms\b|s\b)?"
-# Data  1.799 ( 2.055) - data_time: 0.702 - train/data_time=0.217 - data: 0.4501 - preprocess 3.91 s
+_NUMBER = r"\s*[:=]?\s*\(?\s*(?P<value>\d+\.\d+|\d+(?=\s*m?s\b))\s*(?P<unit>ms\b|s(?:ec)?\b)?"
+# Data  1.799 ( 2.055) - data_time: 0.702 - train/data_time=0.217 - data: 0.4501 - preprocess 3.91 s - reader_cost: 1.203
 _DATA = Lazy(
-    r"(?<![\w.])(?:data[_ ]?(?:load(?:ing|er)?[_ ]?)?(?:time)?|load(?:ing)?[_ ]time|preprocess(?:ing)?|dataloader|fetch)"
-    + _NUMBER,
+    r"(?<![\w.])(?:data[_ ]?(?:load(?:ing|er)?[_ ]?)?(?:time)?|load(?:ing)?[_ ](?:time|batch)|preprocess(?:ing)?"
+    r"|dataloader(?: took)?|fetch|reader_cost)" + _NUMBER,
     re.IGNORECASE,
-    needs=("data", "load", "preprocess", "fetch"),
+    needs=("data", "load", "preprocess", "fetch", "reader_cost"),
 )
-# Time  2.011 ( 2.299) - time: 0.912 - iter_time=0.332 - batch_time 1.4 - step 0.31 s
+# Time  2.011 ( 2.299) - time: 0.912 - iter_time=0.332 - batch_time 1.4 - step 0.31 s - batch_cost: 1.410
 _STEP = Lazy(
-    r"(?<![\w.])(?:(?:batch|iter(?:ation)?|step|total)[_ ]?time|time(?:[/ _]?(?:iter|step|batch))?|step)" + _NUMBER,
+    r"(?<![\w.])(?:(?:batch|iter(?:ation)?|step|total)[_ ]?time|batch_cost|time(?:[/ _]?(?:iter|step|batch))?|step)"
+    + _NUMBER,
     re.IGNORECASE,
 )
 # gpu 0.42 s - forward: 0.21 - compute 80 ms
@@ -38,6 +39,8 @@ _COMPUTE = Lazy(
     r"(?<![\w.])(?:gpu|compute|forward(?:[_ +/]*backward)?|fwd(?:[_ +/]*bwd)?|model|train)(?:[_ ]?time)?" + _NUMBER,
     re.IGNORECASE,
 )
+# (epoch: 3, iters: 400, time: 0.212, data: 1.301): here `time` is the computing alone
+_APART = Lazy(r"\biters: \d+, time: (?P<step>\d+\.\d+), data: (?P<data>\d+\.\d+)", needs=("iters:",))
 _WORKERS = Lazy(
     r"(?<![\w-])(?:-{0,2}num[_-]workers|-{2}workers|dataloader_num_workers|workers_per_gpu|n(?:um)?_workers)"
     r"['\"]?\s*[:= ]\s*(\d{1,3})\b",
@@ -81,9 +84,16 @@ def parse_steps(text: str) -> list[StepTime]:
         if data is None:
             continue
         waited = _seconds(data)
+        apart = _APART.search(line)
+        if apart is not None:
+            found.append(StepTime(waited, waited + float(apart["step"]), index))
+            continue
         step = _STEP.search(line)
         if step is not None:
-            found.append(StepTime(waited, _seconds(step), index))
+            took = _seconds(step)
+            if waited > took and step.group().lower().startswith("step"):  # a step that does not count the waiting
+                took += waited
+            found.append(StepTime(waited, took, index))
         elif (compute := _COMPUTE.search(line)) is not None:
             found.append(StepTime(waited, waited + _seconds(compute), index))
     return [one for one in found if one.step > 0 and one.data <= one.step * 1.05]

@@ -39,6 +39,10 @@ def read(text: str) -> Training | None:
         ("Train: 0 [50/5004] Loss: 6.9 Time: 0.512s, 499.7/s (0.601s) LR: 1e-6 Data: 0.310 (0.412)", 0.31, 0.512),
         ("step 120: preprocess 3.91 s, gpu 0.42 s", 3.91, 4.33),
         ("iter 7: data 850 ms | forward+backward 120 ms", 0.85, 0.97),
+        ("[Epoch 2, iter: 300] reader_cost: 0.75031 s, batch_cost: 1.00042 s, ips: 31.9 samples/s", 0.75031, 1.00042),
+        ("loading batch: 3.2s, training step: 0.8s", 3.2, 4.0),
+        ("dataloader took 4.1 sec and the gpu step 0.9 sec", 4.1, 5.0),
+        ("(epoch: 7, iters: 1200, time: 0.250, data: 1.750) D_real: 0.31 D_fake: 0.44", 1.75, 2.0),
     ],
 )
 def test_a_line_tells_step_and_data_time(line: str, data: float, step: float) -> None:
