@@ -20,6 +20,7 @@ from gpudoctor.errors import GpudoctorError
 
 Kept = TypeVar("Kept")
 ANY_TEXT = ""
+BELOW_BUNDLED = "bundled:"
 # Beside the bundled rules in a wheel: they cannot change there, so they are checked once.
 PREPARED = "prepared.msgpack"
 
@@ -49,13 +50,20 @@ class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """A checked rule. Its parts are decoded when they are asked for: of a thousand rules few have a word in a text, and fewer fire."""
 
     id: str
-    path: str
+    kept_path: str  # as it was given; of the bundled rules in a wheel below their directory, after BELOW_BUNDLED
     each: str | None  # the list whose items it is about
     names: list[str] | None  # facts that its `when` is about; None where it has none
     words: list[str]  # that the symptom's messages need; ANY_TEXT where one needs none
-    clue_words: list[str]  # that the other messages need
+    clue_words: msgspec.Raw  # that the other messages need, as MessagePack: only words for searching are made of them
     packed_symptom: memoryview  # SymptomPart, as MessagePack
     packed_whole: memoryview  # Whole
+
+    @property
+    def path(self) -> str:
+        """The rule's own file."""
+        if self.kept_path.startswith(BELOW_BUNDLED):
+            return str(bundled_directory() / self.kept_path.removeprefix(BELOW_BUNDLED))
+        return self.kept_path
 
     @functools.cached_property
     def _symptom_part(self) -> SymptomPart:
@@ -158,8 +166,10 @@ class _Checked(msgspec.Struct, frozen=True, array_like=True):
 
 
 def _needles(loaded: Iterable[LoadedRule]) -> Needles:
-    lists = [words for one in loaded for words in (one.words, one.clue_words)]
-    return Needles.of(set().union(*lists) - {ANY_TEXT})
+    words = {ANY_TEXT}
+    for one in loaded:
+        words.update(one.words, msgspec.msgpack.decode(one.clue_words, type=list[str]))
+    return Needles.of(words - {ANY_TEXT})
 
 
 def _rules_below(root: Path) -> tuple[_Checked, list[Problem]]:
@@ -167,8 +177,7 @@ def _rules_below(root: Path) -> tuple[_Checked, list[Problem]]:
     if root == bundled_directory():
         prepared = _decoded(root / PREPARED, _Checked)
         if prepared is not None:
-            loaded = [msgspec.structs.replace(one, path=os.path.join(root, one.path)) for one in prepared.loaded]
-            return _Checked(loaded, prepared.needles), []
+            return prepared, []
     files = rule_files(root)
     cache, stamp = _cache_file(root), _stamp(files)
     cached = _decoded(cache, _Checked) if stamp else None
@@ -247,7 +256,7 @@ def _decoded(path: Path, kind: type[Kept]) -> Kept | None:
 
 def encoded(loaded: list[LoadedRule], root: Path) -> bytes:
     """Checked rules as the wheel keeps them (PREPARED), their paths below `root`."""
-    kept = [msgspec.structs.replace(one, path=os.path.relpath(one.path, root)) for one in loaded]
+    kept = [msgspec.structs.replace(one, kept_path=BELOW_BUNDLED + os.path.relpath(one.path, root)) for one in loaded]
     return msgspec.msgpack.encode(_Checked(kept, _needles(kept)))
 
 

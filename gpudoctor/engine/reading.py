@@ -192,11 +192,13 @@ def _checked(rule: Rule, root: Path, file: Path, lines: Lines) -> tuple[LoadedRu
     known = of_symptom.needs | of_rest.needs
     loaded = LoadedRule(
         id=rule.id,
-        path=str(file),
+        kept_path=str(file),
         each=each,
         names=of_symptom.compiled[symptom.when].names if symptom.when in of_symptom.compiled else None,
         words=_words(needed for pattern, needed in known.items() if pattern in telling),
-        clue_words=_words(needed for pattern, needed in known.items() if pattern not in telling),
+        clue_words=msgspec.Raw(
+            msgspec.msgpack.encode(_words(needed for pattern, needed in known.items() if pattern not in telling))
+        ),
         packed_symptom=memoryview(msgspec.msgpack.encode(SymptomPart(symptom, of_symptom))),
         packed_whole=memoryview(msgspec.msgpack.encode(Whole(rule, of_rest))),
     )
