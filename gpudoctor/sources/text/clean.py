@@ -130,17 +130,17 @@ def _terminal_width(lines: list[Line]) -> int | None:
     by_length: dict[int, list[str]] = {}
     for line in lines:
         by_length.setdefault(len(line.text), []).append(line.text)
-    longest = next((length for length in sorted(by_length, reverse=True) if _whole(by_length[length])), 0)
+    counted = ((length, _whole(by_length[length])) for length in sorted(by_length, reverse=True))
+    longest, full = next(((length, count) for length, count in counted if count), (0, 0))
     if not 60 <= longest <= 250:
         return None
-    full = _whole(by_length[longest]) + _whole(
-        by_length.get(longest - 1, [])
-    )  # a blank at the end is lost in copying
+    full += _whole(by_length.get(longest - 1, []))  # a blank at the end is lost in copying
     # One line at the maximum proves nothing, unless it is a usual width.
     return longest if full >= 3 or (longest in (80, 100, 120, 132)) else None
 
 
 def _whole(texts: list[str]) -> int:
+    """How many are no rows of a table, which may have any length."""
     return sum(_TABLE_EDGE.search(text) is None for text in texts)
 
 
