@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -42,11 +43,14 @@ SHORT_WORDS_LINES = 2_000  # lines with "404" or "hdd" only: most are times, add
 _SHORT = 4
 _SHORT_NEEDED = frozenset(word.strip().lower().encode() for word in NEEDED if len(word) <= _SHORT + 1)
 _WINDOW_BYTES = 4 << 20
+_THREADS = 2  # RE2 searches without the GIL; a third would wait for the one that counts lines
+_WINDOWS_AHEAD = 8  # the same on every machine: what is kept depends on it
 _LONGEST_LINE = 16_384
 _SAMPLE_BYTES = 1 << 18
 _EXAMPLES = 5
 _TOO_COMMON = 0.02  # of the sample's lines: such a word does not thin, it keeps everything
 _NUMBERS = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*|\s+")
+_Window = tuple[bytes, int, int]  # a buffer with the bounds of whole lines in it
 
 
 class Thinned(msgspec.Struct, frozen=True):
@@ -104,31 +108,44 @@ def _literals(interesting: Collection[bytes] | None) -> set[bytes]:
     import re2
 
     wanted = {*interesting, *map(str.encode, _BESIDE_RULES)} if interesting is not None else set()
-    shortest = {word for word in wanted if wanted.isdisjoint(_parts(word))}
+    by_start: dict[bytes, list[bytes]] = {}
+    for word in wanted:
+        by_start.setdefault(word[:3], []).append(word)
+    shortest = (word for word in wanted if not _has_another(word, by_start))
     return {re2.escape(word) for word in (*map(str.encode, ALWAYS), *shortest)}
 
 
-def _parts(word: bytes) -> Iterator[bytes]:
-    """Every shorter text in a word."""
-    length = len(word)
-    return (word[at : at + size] for size in range(1, length) for at in range(length - size + 1))
+def _has_another(word: bytes, by_start: dict[bytes, list[bytes]]) -> bool:
+    """Whether a shorter one is in a word; `by_start` has them by their first three letters."""
+    for at in range(len(word) - 2):
+        for other in by_start.get(word[at : at + 3], ()):
+            if other != word and word.startswith(other, at):
+                return True
+    return False
 
 
 def _common(literals: set[bytes], sample: bytes) -> set[bytes]:
     """Those that are in more of the sample's lines than a filter's word may be; never one that facts need."""
-    import re2
-
-    needed = {re2.escape(literal.encode()) for literal in NEEDED}
-    lower = sample.lower()
-    limit = lower.count(b"\n") * _TOO_COMMON
-    return {word for word in literals - needed if limit > 10 and lower.count(_plain(word).lower()) > limit}
+    needed = {literal.lower().encode() for literal in NEEDED}
+    limit = sample.count(b"\n") * _TOO_COMMON
+    by_plain = {_plain(word).lower(): word for word in literals}
+    common: set[bytes] = set()
+    while limit > 10:  # until none of the rest is: one that is found may hide another, which begins within it
+        pattern = _compiled(tuple(sorted(literals - common)))
+        found = Counter(match.group().lower() for match in pattern.finditer(sample))
+        # RE2 also takes \xc3 for \xe3: such a match is none of the words
+        more = {by_plain[word] for word in found if found[word] > limit and word not in needed and word in by_plain}
+        if not more:
+            break
+        common |= more
+    return common
 
 
 def _plain(escaped: bytes) -> bytes:
     return re.sub(rb"\\(.)", rb"\1", escaped)
 
 
-@cache
+@lru_cache(maxsize=128)
 def _compiled(literals: tuple[bytes, ...]) -> Any:
     import re2
 
@@ -147,10 +164,13 @@ def matching(chunks: Iterable[bytes], compiled: Any, without_short: Any = None) 
     """
     number = 1
     short = 0
-    for window, begin, limit in _windows(chunks):
+
+    def current() -> Any:
+        return compiled if short <= SHORT_WORDS_LINES or without_short is None else without_short
+
+    for (window, begin, limit), spans in _searched(_windows(chunks), current):
         counted = end = begin
-        for match in compiled.finditer(window, begin, limit):
-            at, after = match.span()
+        for at, after in spans:
             if at < end:
                 continue  # another match in the same line
             if after - at <= _SHORT and window[at:after].strip().lower() not in _SHORT_NEEDED:
@@ -166,11 +186,28 @@ def matching(chunks: Iterable[bytes], compiled: Any, without_short: Any = None) 
             line = window[start : min(end, start + _LONGEST_LINE)]
             yield number, line.rstrip(b"\r")
         number += window.count(b"\n", counted, limit)
-        if short > SHORT_WORDS_LINES and without_short is not None:
-            compiled = without_short
 
 
-def _windows(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
+def _searched(
+    windows: Iterable[_Window], compiled: Callable[[], Any]
+) -> Iterator[tuple[_Window, list[tuple[int, int]]]]:
+    """Each window with its matches' bounds, in order; the next ones are searched meanwhile. `compiled` is asked for each anew."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        waiting = deque[tuple[_Window, Future[list[tuple[int, int]]]]]()
+        for window in windows:
+            waiting.append((window, pool.submit(_spans, compiled(), *window)))
+            if len(waiting) > _WINDOWS_AHEAD:
+                oldest, spans = waiting.popleft()
+                yield oldest, spans.result()
+        for rest, spans in waiting:
+            yield rest, spans.result()
+
+
+def _spans(compiled: Any, window: bytes, begin: int, limit: int) -> list[tuple[int, int]]:
+    return [match.span() for match in compiled.finditer(window, begin, limit)]
+
+
+def _windows(chunks: Iterable[bytes]) -> Iterator[_Window]:
     """Pieces of whole lines, as a buffer with its bounds: copying would cost as much as searching.
 
     A line that two chunks share is a piece of its own; one that is longer than a window is cut.

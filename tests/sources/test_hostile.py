@@ -158,6 +158,25 @@ def test_of_a_storm_the_beginning_and_the_end_are_kept_and_what_happens_within()
     assert thinned.dropped == 20_000 - 2_000 - 1 - 1_000
 
 
+def test_a_word_that_fills_a_log_is_not_looked_for_and_said_so() -> None:
+    data = b"".join(b"veth%d entered the state\n" % i for i in range(2_000)) + b"the frobnicator gave up\n"
+    thinned = thin([data], {b"tate", b"frobnicator"})
+    assert thinned.common == ["tate"]
+    assert thinned.text.splitlines()[-1] == "the frobnicator gave up"
+    assert len(thinned.numbers) == 6
+
+
+def test_a_common_word_that_another_hides_is_found_too() -> None:
+    data = b"".join(b"port forwarded %d\n" % i for i in range(2_000))
+    assert thin([data], {b"port for", b"forward"}).common == ["forward", "port for"]
+
+
+def test_other_bytes_that_re2_takes_for_a_word_do_no_harm() -> None:
+    word = "größe".encode()
+    data = b"".join(word.replace(b"\xc3", b"\xe3") + b" %d\n" % i for i in range(2_000))
+    assert thin([data], {word}).common == []
+
+
 @given(
     lines=st.lists(
         st.sampled_from([b"", b"x", b"NVRM: a", b"  nvrm b", b"\xff\xfe", b"y" * 50, b"Xid"]), max_size=40
