@@ -122,6 +122,11 @@ def test_version_loads_next_to_nothing() -> None:
     assert not loaded & {"typer", "click", "rich", "msgspec", "yaml", "psutil"}
 
 
+def test_a_call_without_options_does_not_load_the_parser() -> None:
+    assert "typer" not in loaded_by("explain", "nvidia-smi: command not found")
+    assert "typer" in loaded_by("explain", "nvidia-smi: command not found", "-v")
+
+
 def test_help_does_not_load_the_engine() -> None:
     loaded = loaded_by("--help")
     assert not [

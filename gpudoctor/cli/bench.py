@@ -77,7 +77,7 @@ def bench(
         typer.Option("--deadline", metavar="SECONDS", help="When everything must be over.", show_default=False),
     ] = None,
     verbose: options.Verbose = False,
-) -> None:
+) -> int:
     """Measure what the GPUs give, against what such hardware should give.
 
     Puts load on the GPUs; data are checked. Ctrl-C ends the tests and shows what was measured. Needs CuPy (pip install
@@ -115,7 +115,7 @@ def bench(
     report, tested = examine_actively(machine, ruleset, request)
     if save_baseline is not None and tested is not None:
         _save(save_baseline, report, tested)
-    show(only_tests(report), how, interrupted=tested is not None and tested.interrupted, tables_first=True)
+    return show(only_tests(report), how, interrupted=tested is not None and tested.interrupted, tables_first=True)
 
 
 def _site(expected: Path | None, baseline: Path | None) -> Site:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from gpudoctor.cli import options
+if TYPE_CHECKING:
+    from gpudoctor.cli import options
 
 
 def check(
-    areas: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="AREA", help="Only these, such as pci, driver, gpus, kernel.", show_default=False),
-    ] = None,
+    areas: options.Areas = None,
     paths: options.From = None,
     root: options.Root = None,
     profile: options.Profile = "host",
@@ -26,7 +22,7 @@ def check(
     level: options.Level = None,
     deadline: options.OptionalDeadline = None,
     verbose: options.Verbose = False,
-) -> None:
+) -> int:
     """Say what is wrong, why, and what to type next.
 
     Only looks: nothing on the machine is changed. --from reads the same from a recording or a ticket's attachments.
@@ -55,4 +51,4 @@ def check(
     from gpudoctor.engine.load import load_rules  # after the machine was asked: this takes as long as its answers
 
     ruleset = load_rules(rules or [])
-    report_on(machine or open_evidence(paths or [], ruleset), ruleset, request, wanted)
+    return report_on(machine or open_evidence(paths or [], ruleset), ruleset, request, wanted)

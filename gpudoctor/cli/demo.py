@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gpudoctor.cli import options
+from gpudoctor.cli import exit_codes, options
 
 
 def demo(
@@ -16,7 +16,7 @@ def demo(
     format: options.Format = "text",
     output: options.Output = None,
     verbose: options.Verbose = False,
-) -> None:
+) -> int:
     """Show what the report looks like, on made-up sample evidence of well-known troubles."""
     from gpudoctor.demo import SCENARIOS, path_of
     from gpudoctor.errors import GpudoctorError
@@ -26,7 +26,7 @@ def demo(
         for name, about in SCENARIOS.items():
             print(f"{name:<{width}}  {about}")
         print("\ntry: gpudoctor demo kernel-updated")
-        return
+        return exit_codes.PASSED
     if scenario not in SCENARIOS:
         raise GpudoctorError(f"no scenario {scenario}", f"one of {', '.join(SCENARIOS)}")
 
@@ -36,4 +36,4 @@ def demo(
 
     wanted = reporting(format, output, verbose=verbose)
     ruleset = load_rules()
-    report_on(open_evidence([path_of(scenario)], ruleset), ruleset, Request(), wanted)
+    return report_on(open_evidence([path_of(scenario)], ruleset), ruleset, Request(), wanted)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from gpudoctor.cli import options
+from gpudoctor.cli import exit_codes
 from gpudoctor.lazy import Lazy
 
 if TYPE_CHECKING:
+    from gpudoctor.cli import options
     from gpudoctor.cli.reporting import Reporting
     from gpudoctor.engine.load import RuleSet
     from gpudoctor.sources import ActiveSource
@@ -32,10 +31,7 @@ explain takes an error text, a log file, or standard input:
 
 
 def explain(
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT|FILE|-|RULE", help="What to explain.", show_default=False),
-    ] = None,
+    texts: options.Texts = None,
     paths: options.From = None,
     rules: options.Rules = None,
     format: options.Format = "text",
@@ -44,7 +40,7 @@ def explain(
     allow_unknown: options.AllowUnknown = False,
     deadline: options.Deadline = 30.0,
     verbose: options.Verbose = False,
-) -> None:
+) -> int:
     """Say what a pasted error, a log or a ticket's attachment means, and what to do. Exit codes are those of check."""
     from gpudoctor.cli.output import write
     from gpudoctor.cli.pipeline import Request
@@ -54,14 +50,14 @@ def explain(
     wanted = reporting(format, output, fail_on=fail_on, allow_unknown=allow_unknown, verbose=verbose)
     if not texts and not paths and sys.stdin.isatty():
         print(_USAGE, end="", file=sys.stderr)
-        raise typer.Exit(2)
+        return exit_codes.UNUSABLE
     ruleset = load_rules(rules or [])
     page = _rule_page(texts, ruleset, wanted)
     if page is not None:
         write(page, output)
-        raise typer.Exit(0)
+        return exit_codes.PASSED
     source = _source(texts or [], paths or [], ruleset)
-    report_on(source, ruleset, Request(deadline_seconds=deadline, explaining=True), wanted)
+    return report_on(source, ruleset, Request(deadline_seconds=deadline, explaining=True), wanted)
 
 
 def _rule_page(texts: list[str] | None, ruleset: RuleSet, reporting: Reporting) -> str | None:

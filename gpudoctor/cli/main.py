@@ -1,4 +1,4 @@
-"""The Typer application and the one place where errors become messages and exit codes."""
+"""The way into every command, and the one place where errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -7,81 +7,26 @@ import importlib
 import os
 import sys
 
-import typer
-
 from gpudoctor.cli import exit_codes
 from gpudoctor.errors import GpudoctorError
 
-_EPILOG = (
-    "Exit codes: 0 nothing wrong; 1 findings at or above --fail-on; 2 wrong usage or unreadable input; "
-    "3 something essential could not be checked."
-)
-
-_COMMANDS = {
-    "check": "Say what is wrong, why, and what to type next.",
-    "explain": "Say what an error text or a log means.",
-    "collect": "Record the evidence, to check it elsewhere.",
-    "facts": "Show the facts that rules see.",
-    "bench": "Measure what the GPUs give.",
-    "xid": "Explain an Xid of the kernel log.",
-    "demo": "Show reports on sample evidence.",
-    "rules": "List, show, lint and test rules.",
-}
-
-
-def application(arguments: list[str]) -> typer.Typer:
-    """The command line. Where the arguments begin with a command, only that one is loaded and built: it is a tenth of a run."""
-    app = typer.Typer(
-        name="gpudoctor",
-        help="Says why a GPU machine, container or job does not work, proves it, and gives the next command to type.",
-        epilog=_EPILOG,
-        add_completion=False,
-        no_args_is_help=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    )
-    app.callback(invoke_without_command=True)(_start)
-    for name in arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS:
-        module = importlib.import_module(f"gpudoctor.cli.{name}")
-        if name == "rules":
-            app.add_typer(module.app, name=name)
-        else:
-            app.command(name, short_help=_COMMANDS[name])(getattr(module, name))
-    return app
-
-
-def _start(
-    context: typer.Context,
-    version: bool = typer.Option(False, "--version", "-V", help="Show the version and exit."),
-) -> None:
-    if version:
-        from gpudoctor import __version__
-
-        print(f"gpudoctor {__version__}")
-        raise typer.Exit(exit_codes.PASSED)
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-        raise typer.Exit(exit_codes.UNUSABLE)
-
-
+_PLAIN = (
+    "check",
+    "explain",
+)  # take words; without an option there is nothing to parse, and the parser is a seventh of a run
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-# BadParameter's base: the class of every wrong usage. Typer has its own copy of click or uses click's, by version.
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def run(arguments: list[str]) -> int:
     """Runs one command. Never raises and never shows a traceback."""
     try:
         _prepare_streams()
-        code = application(arguments)(args=arguments, prog_name="gpudoctor", standalone_mode=False)
+        code = _call(arguments)
         sys.stdout.flush()
         return code if isinstance(code, int) else exit_codes.PASSED
     except GpudoctorError as error:
         return _told(error)
-    except _UsageError as error:
-        return _told(_usage(error))
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         print("\ngpudoctor: interrupted", file=sys.stderr)
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
@@ -99,6 +44,15 @@ def run(arguments: list[str]) -> int:
         return _crashed(error)
 
 
+def _call(arguments: list[str]) -> object:
+    name, *words = arguments or [""]
+    if name in _PLAIN and all(word == "-" or not word.startswith("-") for word in words):
+        return getattr(importlib.import_module(f"gpudoctor.cli.{name}"), name)(words)
+    from gpudoctor.cli.application import call
+
+    return call(arguments)
+
+
 def _prepare_streams() -> None:
     """Output never fails for an odd locale or a closed stream."""
     for name in ("stdout", "stderr"):
@@ -107,13 +61,6 @@ def _prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _usage(error: Exception) -> GpudoctorError:
-    message = error.format_message() if hasattr(error, "format_message") else str(error)
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "gpudoctor"
-    return GpudoctorError(message.rstrip("."), f"`{command} --help` shows how it is used.")
 
 
 def _told(error: GpudoctorError) -> int:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the words of those that a plain call runs without the parser."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from typing import Annotated
 
 import typer
 
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TEXT|FILE|-|RULE", help="What to explain.", show_default=False),
+]
+Areas = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="AREA", help="Only these, such as pci, driver, gpus, kernel.", show_default=False),
+]
 From = Annotated[
     list[Path] | None,
     typer.Option(

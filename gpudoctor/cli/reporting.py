@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import msgspec
-import typer
 
 from gpudoctor.cli import exit_codes
 from gpudoctor.cli.output import one_of, render_options, severity, write
@@ -48,14 +47,14 @@ def reporting(
     )
 
 
-def report_on(source: ActiveSource, rules: RuleSet, request: Request, reporting: Reporting) -> NoReturn:
-    """Examines, writes the report and ends the command."""
+def report_on(source: ActiveSource, rules: RuleSet, request: Request, reporting: Reporting) -> int:
+    """Examines, writes the report and gives the exit code."""
     report, tested = examine_actively(source, rules, request)
-    show(report, reporting, interrupted=tested is not None and tested.interrupted)
+    return show(report, reporting, interrupted=tested is not None and tested.interrupted)
 
 
-def show(report: Report, reporting: Reporting, *, interrupted: bool = False, tables_first: bool = False) -> NoReturn:
-    """Writes a report and ends the command with its exit code."""
+def show(report: Report, reporting: Reporting, *, interrupted: bool = False, tables_first: bool = False) -> int:
+    """Writes a report and gives the exit code."""
     options = render_options(
         reporting.output,
         verbose=reporting.verbose,
@@ -65,6 +64,4 @@ def show(report: Report, reporting: Reporting, *, interrupted: bool = False, tab
     if tables_first:
         options = msgspec.structs.replace(options, tables_first=True)
     write(FORMATS[reporting.format](report, options), reporting.output)
-    if interrupted:
-        raise typer.Exit(exit_codes.INTERRUPTED)
-    raise typer.Exit(exit_code(report, reporting.fail_on, reporting.allow_unknown))
+    return exit_codes.INTERRUPTED if interrupted else exit_code(report, reporting.fail_on, reporting.allow_unknown)

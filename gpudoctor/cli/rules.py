@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpudoctor.cli import options
+from gpudoctor.cli import exit_codes, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ def start(context: typer.Context) -> None:
     """List, show, lint and test rules."""
     if context.invoked_subcommand is None:
         print(context.get_help())
-        raise typer.Exit(2)
+        raise typer.Exit(exit_codes.UNUSABLE)
 
 
 Which = Annotated[
@@ -77,7 +77,7 @@ def show(
 
 
 @app.command("lint")
-def lint(which: Which = None, rules: options.Rules = None) -> None:
+def lint(which: Which = None, rules: options.Rules = None) -> int:
     """Check the quality of rules; exit 2 where something is wrong."""
     from gpudoctor.engine import lint as linter
 
@@ -86,11 +86,11 @@ def lint(which: Which = None, rules: options.Rules = None) -> None:
     for problem in problems:
         typer.echo(str(problem))
     typer.echo(f"{len(chosen)} rule(s), {len(problems)} problem(s)", err=True)
-    raise typer.Exit(2 if problems else 0)
+    return exit_codes.UNUSABLE if problems else exit_codes.PASSED
 
 
 @app.command("test")
-def run_tests(which: Which = None, rules: options.Rules = None) -> None:
+def run_tests(which: Which = None, rules: options.Rules = None) -> int:
     """Run the examples inside rules; exit 2 where one does not come out as expected."""
     from gpudoctor.engine.examples import run_examples
 
@@ -100,7 +100,7 @@ def run_tests(which: Which = None, rules: options.Rules = None) -> None:
     for result in wrong:
         typer.echo(f"{result.rule}: {result.example}: {result.problem}")
     typer.echo(f"{len(results)} example(s) of {len(chosen)} rule(s), {len(wrong)} wrong", err=True)
-    raise typer.Exit(2 if wrong else 0)
+    return exit_codes.UNUSABLE if wrong else exit_codes.PASSED
 
 
 @app.command("docs")
@@ -109,7 +109,7 @@ def docs(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 2 where a page is out of date.")
     ] = False,
-) -> None:
+) -> int:
     """Write the rules' pages as Markdown: one page a rule, and indexes by area, symptom and Xid."""
     from gpudoctor.cli.rule_docs import pages, stale, write_pages
     from gpudoctor.engine.load import load_rules
@@ -117,11 +117,11 @@ def docs(
     wanted = pages(load_rules())
     if not check:
         write_pages(directory, wanted)
-        return
+        return exit_codes.PASSED
     old = stale(directory, wanted)
     for name in old:
         typer.echo(f"{directory / name}: out of date; `gpudoctor rules docs` writes it")
-    raise typer.Exit(2 if old else 0)
+    return exit_codes.UNUSABLE if old else exit_codes.PASSED
 
 
 def _chosen(which: list[str] | None, rules: list[Path] | None) -> tuple[RuleSet, list[str]]:

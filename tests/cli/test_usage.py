@@ -139,7 +139,7 @@ def test_an_unexpected_fault_is_one_line_and_a_saved_traceback(tmp_path: Path) -
     script = (
         "import sys\nfrom gpudoctor.cli import main\n"
         "def broken(*a, **k): raise RuntimeError('boom \\x1b[31m')\n"
-        "main.application = broken\nsys.exit(main.run(['check']))\n"
+        "main._call = broken\nsys.exit(main.run(['check']))\n"
     )
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=env)
@@ -156,7 +156,7 @@ def test_interrupt_is_130() -> None:
     script = (
         "import sys\nfrom gpudoctor.cli import main\n"
         "def broken(*a, **k): raise KeyboardInterrupt\n"
-        "main.application = broken\nsys.exit(main.run(['check']))\n"
+        "main._call = broken\nsys.exit(main.run(['check']))\n"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert run.returncode == 130
@@ -192,3 +192,16 @@ def test_no_command_is_left_behind(tmp_path: Path, deadline: str) -> None:
 
 def _is_dead(pid: str) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in ("Z", "X")
+
+
+@pytest.mark.parametrize(
+    "words", [["explain", "NVRM: Xid (PCI:0000:3b:00): 79"], ["explain", "xid/79", ""], ["check", "nonsense"]]
+)
+def test_a_call_without_options_says_what_one_with_options_says(gpudoctor: Gpudoctor, words: list[str]) -> None:
+    plain, parsed = gpudoctor(*words), gpudoctor(*words, "--deadline", "30")
+    assert (plain.returncode, plain.stdout, plain.stderr) == (parsed.returncode, parsed.stdout, parsed.stderr)
+
+
+def test_words_after_two_dashes_are_words(gpudoctor: Gpudoctor) -> None:
+    run = gpudoctor("explain", "--", "-bash: nvidia-smi: command not found")
+    assert run.returncode == 1

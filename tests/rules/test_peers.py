@@ -14,7 +14,7 @@ import pytest
 import typer.main
 import yaml
 
-from gpudoctor.cli.main import application
+from gpudoctor.cli.application import application
 from gpudoctor.facts import Facts
 from tests.rules.reading import bundled
 
