@@ -97,6 +97,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     references: list[str] = []
     consequences: list["Finding"] = []
     count: int = 1
+    guess: bool = False  # no rule knows the text: it only speaks in words like this rule's
 
 
 class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -127,9 +127,9 @@ def examine_actively(source: ActiveSource, rules: RuleSet, request: Request) -> 
 
     facts, runs, done = gather_actively(source, request)
     documents = source.documents()
-    diagnosis = diagnose(rules, facts, documents)
-    if request.explaining and not diagnosis.findings:
-        runs = [*_unknown_messages(documents), *runs]
+    diagnosis = diagnose(rules, facts, documents, guessing=request.explaining)
+    if request.explaining and all(finding.guess for finding in diagnosis.findings):
+        runs = [*_unknown_messages(documents, guessed=bool(diagnosis.findings)), *runs]
     report = Report(
         tool=Tool(version=__version__, rules=len(rules.loaded)),
         generated=datetime.fromtimestamp(source.now(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -144,14 +144,14 @@ def examine_actively(source: ActiveSource, rules: RuleSet, request: Request) -> 
     return report, done
 
 
-def _unknown_messages(documents: Sequence[Document]) -> list[ProbeRun]:
+def _unknown_messages(documents: Sequence[Document], *, guessed: bool) -> list[ProbeRun]:
     """What was asked about and not understood counts as not checked."""
     from gpudoctor.engine.unexplained import unexplained
 
-    lines = unexplained(documents)
-    if not lines:
+    problems = [f'no rule knows "{line.text}" [{line.source}:{line.line}]' for line in unexplained(documents)]
+    if not problems and not guessed:
         return []
-    problems = [f'no rule knows "{line.text}" [{line.source}:{line.line}]' for line in lines]
+    problems = problems or ["no rule knows what this tells"]
     return [ProbeRun(name=MESSAGES, state=ProbeState.NO_EVIDENCE, problems=problems, essential=True)]
 
 

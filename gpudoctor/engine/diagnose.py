@@ -8,6 +8,7 @@ import msgspec
 
 from gpudoctor.engine.expressions import Evaluator
 from gpudoctor.engine.fold import fold
+from gpudoctor.engine.guess import guesses
 from gpudoctor.engine.load import RuleSet
 from gpudoctor.engine.match import Fired, Machine, match
 from gpudoctor.engine.messages import Texts
@@ -27,8 +28,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     unknown_rules: list[str]
 
 
-def diagnose(rules: RuleSet, facts: Facts, documents: Sequence[Document]) -> Diagnosis:
-    """Pure: the same rules, facts and texts give the same diagnosis."""
+def diagnose(rules: RuleSet, facts: Facts, documents: Sequence[Document], *, guessing: bool = False) -> Diagnosis:
+    """Pure: the same rules, facts and texts give the same diagnosis. `guessing`: where it tells no cause, with guesses."""
     machine = Machine(facts, Evaluator(facts), Texts(documents, rules.needles))
     outcomes = {rule_id: match(loaded, machine) for rule_id, loaded in rules.loaded.items()}
     findings: list[Finding] = []
@@ -40,6 +41,10 @@ def diagnose(rules: RuleSet, facts: Facts, documents: Sequence[Document]) -> Dia
             findings.append(finding)
             checks[finding.rule, finding.subject] = _undecided(weighed)
     roots = fold(findings)
+    if guessing:
+        guessed = guesses(roots, documents, rules, outcomes, machine)
+        roots = [*(finding for finding, _ in guessed), *roots]
+        checks |= {(finding.rule, finding.subject): asked for finding, asked in guessed}
     unknown = [rule_id for rule_id, outcome in outcomes.items() if outcome.fires is None]
     return Diagnosis(roots, _next_checks(roots, checks), unknown)
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from gpudoctor import __version__
+from gpudoctor.engine.likeness import Likeness
 from gpudoctor.engine.model import Compiled, Rule, Symptom
 from gpudoctor.engine.needles import Needles
 from gpudoctor.engine.required import Needs
@@ -103,15 +104,23 @@ class LoadedRule(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
 
 class RuleSet(msgspec.Struct, frozen=True, dict=True):
-    """All rules by id. `prepared` are the words of their messages, where they were kept with them."""
+    """All rules by id. `prepared` are the words of their messages, where they were kept with them, and `packed_likeness` too."""
 
     loaded: dict[str, LoadedRule]
     prepared: Needles | None = None
+    packed_likeness: memoryview | None = None
 
     @functools.cached_property
     def needles(self) -> Needles:
         """The words that any message needs."""
         return self.prepared or _needles(self.loaded.values())
+
+    @functools.cached_property
+    def likeness(self) -> Likeness:
+        """The words of every cause; of rules that came from several places they are counted anew, which takes a second."""
+        if self.packed_likeness is not None:
+            return msgspec.msgpack.decode(self.packed_likeness, type=Likeness)
+        return Likeness.of(loaded.rule for loaded in self.loaded.values())
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -143,7 +152,8 @@ def load_rules(extra: Iterable[Path] = ()) -> RuleSet:
     rules: dict[str, LoadedRule] = {}
     problems: list[Problem] = []
     needles = Needles([], b"")
-    for root in [bundled_directory(), *extra]:
+    roots = [bundled_directory(), *extra]
+    for root in roots:
         kept, found = _rules_below(root)
         problems += found
         rules |= {one.id: one for one in kept.loaded}
@@ -154,7 +164,7 @@ def load_rules(extra: Iterable[Path] = ()) -> RuleSet:
             "mend them and try again; `gpudoctor rules lint` checks rule files",
             tuple(map(str, problems)),
         )
-    return RuleSet(rules, needles)
+    return RuleSet(rules, needles, kept.likeness if len(roots) == 1 else None)
 
 
 class _Checked(msgspec.Struct, frozen=True, array_like=True):
@@ -162,7 +172,13 @@ class _Checked(msgspec.Struct, frozen=True, array_like=True):
 
     loaded: list[LoadedRule]
     needles: Needles  # the words of their messages
+    likeness: memoryview  # Likeness, as MessagePack
     stamp: str = ""  # of what they were made from
+
+    @classmethod
+    def of(cls, loaded: list[LoadedRule], stamp: str = "") -> _Checked:
+        likeness = Likeness.of(one.rule for one in loaded)
+        return cls(loaded, _needles(loaded), memoryview(msgspec.msgpack.encode(likeness)), stamp)
 
 
 def _needles(loaded: Iterable[LoadedRule]) -> Needles:
@@ -184,7 +200,7 @@ def _rules_below(root: Path) -> tuple[_Checked, list[Problem]]:
     if cached is not None and cached.stamp == stamp:
         return cached, []
     loaded, problems = check_files(root, map(Path, files))
-    checked = _Checked(loaded, _needles(loaded), stamp or "")
+    checked = _Checked.of(loaded, stamp or "")
     if stamp and not problems:
         _write_cache(cache, checked)
     return checked, problems
@@ -257,7 +273,7 @@ def _decoded(path: Path, kind: type[Kept]) -> Kept | None:
 def encoded(loaded: list[LoadedRule], root: Path) -> bytes:
     """Checked rules as the wheel keeps them (PREPARED), their paths below `root`."""
     kept = [msgspec.structs.replace(one, kept_path=BELOW_BUNDLED + os.path.relpath(one.path, root)) for one in loaded]
-    return msgspec.msgpack.encode(_Checked(kept, _needles(kept)))
+    return msgspec.msgpack.encode(_Checked.of(kept))
 
 
 def _write_cache(path: Path, cached: _Checked) -> None:

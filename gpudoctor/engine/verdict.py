@@ -15,9 +15,9 @@ def walk(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def at_or_above(findings: Iterable[Finding], level: Severity) -> bool:
-    """Whether any finding is as severe as `level` or more."""
+    """Whether any finding is as severe as `level` or more; a guess is none."""
     bar = SEVERITIES.index(level)
-    return any(SEVERITIES.index(f.severity) <= bar for f in walk(findings))
+    return any(SEVERITIES.index(f.severity) <= bar and not f.guess for f in walk(findings))
 
 
 def unchecked(probes: Iterable[ProbeRun]) -> list[ProbeRun]:

@@ -13,7 +13,7 @@ def render(report: Report, options: RenderOptions) -> str:
     cases: list[str] = []
     failures = errors = skipped = 0
     for finding in report.findings:
-        failed = SEVERITIES.index(finding.severity) <= bar
+        failed = SEVERITIES.index(finding.severity) <= bar and not finding.guess
         failures += failed
         cases.append(_finding_case(finding, failed))
     blind = {item.probe: item for item in not_checked(report)}
@@ -61,7 +61,7 @@ def _finding_case(finding: Finding, failed: bool) -> str:
 
 
 def _story(finding: Finding) -> list[str]:
-    lines = [f"{finding.severity}: {headline(finding)}"]
+    lines = [f"{'maybe' if finding.guess else finding.severity}: {headline(finding)}"]
     lines += [f"seen: {evidence.text} [{where(evidence)}]" for evidence in finding.evidence if evidence.text]
     for cause in standing_causes(finding):
         lines.append(f"{cause.standing}: {cause.title}")

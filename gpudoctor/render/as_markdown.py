@@ -17,13 +17,13 @@ from gpudoctor.render.words import (
     headline,
     not_checked,
     purpose,
+    rated,
     ruled_out,
     said,
     standing_causes,
     steps_to_do,
     summary,
     where,
-    worst,
 )
 from gpudoctor.report import HeldClue, RankedCause, Report, Step
 
@@ -73,7 +73,7 @@ def _measured(bench: Bench) -> list[str]:
 
 def _finding(group: Group, shown: set[str]) -> list[str]:
     finding = group.first
-    lines = [f"### {str(worst(finding)).capitalize()}: {escape(headline(finding))}", "", code(finding.rule)]
+    lines = [f"### {rated(finding).capitalize()}: {escape(headline(finding))}", "", code(finding.rule)]
     if group.others:
         lines += ["", "The same: " + ", ".join(code(other.subject) for other in group.others) + "."]
     if finding.evidence:

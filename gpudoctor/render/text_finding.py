@@ -11,13 +11,13 @@ from gpudoctor.render.words import (
     deciding_command,
     headline,
     is_answered,
+    rated,
     ruled_out,
     said,
     sources,
     standing_causes,
     steps_to_do,
     where,
-    worst,
 )
 from gpudoctor.render.wrap import command, quote, wrap
 from gpudoctor.report import Finding, HeldClue, RankedCause, Standing, Step
@@ -39,7 +39,11 @@ def finding_lines(group: Group, width: int, paint: Paint, verbose: bool, shown: 
     for index, cause in enumerate(causes if verbose else causes[:1]):
         lines += _cause(cause, width, paint, verbose, quoted)
         lines += _steps(
-            steps_to_do(finding, cause), width, paint, shown, "fix" if index == 0 else "fix, if it is that"
+            steps_to_do(finding, cause),
+            width,
+            paint,
+            shown,
+            "fix" if index == 0 and not finding.guess else "fix, if it is that",
         )
     if not verbose:
         lines += _others(finding, causes, width, paint, shown)
@@ -49,14 +53,13 @@ def finding_lines(group: Group, width: int, paint: Paint, verbose: bool, shown: 
 
 
 def _head(finding: Finding, width: int, paint: Paint) -> list[str]:
-    severity = worst(finding)
-    word = str(severity).upper()
+    word = rated(finding).upper()
     lead = f"{word}  "
     lines = wrap(headline(finding), width, lead, " " * len(lead))
     room = width - cells(lines[-1]) - cells(finding.rule)
     rule = paint.dim(finding.rule)
     lines[-1] = lines[-1] + " " * room + rule if room >= 2 else lines[-1]
-    lines[0] = paint.severity(word, str(severity)) + "  " + lines[0][len(lead) :]
+    lines[0] = paint.severity(word, rated(finding)) + "  " + lines[0][len(lead) :]
     return lines if room >= 2 else [*lines, " " * max(len(lead), width - cells(finding.rule)) + rule]
 
 

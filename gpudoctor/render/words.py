@@ -74,7 +74,7 @@ class Group(msgspec.Struct, frozen=True):
 def not_checked(report: Report) -> list[NotChecked]:
     """Probes without a full answer that matter to the verdict, essential ones first."""
     live = report.source.startswith("live")
-    if report.source == PASTE and report.findings:
+    if report.source == PASTE and not all(finding.guess for finding in report.findings):
         return []  # a paste is never everything, and it did what it was pasted for
     told = [
         NotChecked(run.name, label(run.name), _why(run, live), _todo(run, live), run.essential)
@@ -120,7 +120,7 @@ def _todo(run: ProbeRun, live: bool) -> str:
 
 def summary(report: Report) -> str:
     """`1 root cause, 3 consequences; 1 thing could not be checked`."""
-    roots = report.findings
+    roots = [finding for finding in report.findings if not finding.guess]
     parts = _counted(
         (sum(worst(finding) in _BAD for finding in roots), "root cause", "root causes"),
         (sum(1 for finding in roots for _ in consequences(finding)), "consequence", "consequences"),
@@ -128,7 +128,12 @@ def summary(report: Report) -> str:
         (sum(worst(finding) is Severity.INFO for finding in roots), "note", "notes"),
     )
     blind = len(not_checked(report))
-    found = ", ".join(parts) or _nothing_found(report)
+    guesses = _counted((len(report.findings) - len(roots), "guess", "guesses"))
+    found = (
+        ", ".join([*(parts or ["no rule knows this"]), *guesses])
+        if guesses
+        else ", ".join(parts) or _nothing_found(report)
+    )
     return f"{found}; {blind} thing{'s' if blind > 1 else ''} could not be checked" if blind else found
 
 
@@ -145,6 +150,11 @@ def said(step: Step) -> str:
 
 def _counted(*counts: tuple[int, str, str]) -> list[str]:
     return [f"{number} {one if number == 1 else many}" for number, one, many in counts if number]
+
+
+def rated(finding: Finding) -> str:
+    """The word before a finding: how bad it is; of a guess nobody knows."""
+    return "maybe" if finding.guess else str(worst(finding))
 
 
 def worst(finding: Finding) -> Severity:

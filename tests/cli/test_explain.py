@@ -131,3 +131,55 @@ def test_errors_beside_a_known_one_are_not_listed(gpudoctor: Gpudoctor) -> None:
     run = gpudoctor("explain", f"{SMI}\nRuntimeError: the flux of tensor 7 is negative")
     assert run.returncode == 1
     assert "no rule knows" not in run.stdout
+
+
+PLOTTER = """\
+id: site/plotter
+title: The plotter beside the GPU server is clogged
+severity: critical
+symptom: {messages: ["plotter: nozzle 7 dry"]}
+causes:
+  - id: pigment
+    title: Pigment dried in the nozzle of the plotter
+    supports: [{message: "magenta", because: magenta dries first, check: plotter --nozzles}]
+    steps: [{say: "Rinse the clogged nozzle with warm water, pigment by pigment.", run: plotter --rinse, effect: changes}]
+references: ["https://example.com/"]
+examples: []
+"""
+CLOGGED = "Our plotter beside the GPU server is not drawing any more, the nozzle seems clogged with dried pigment. How can I rinse it with water?"
+
+
+@pytest.fixture
+def plotter(tmp_path: Path) -> Path:
+    file = tmp_path / "rules" / "site" / "plotter.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(PLOTTER)
+    return tmp_path / "rules"
+
+
+def test_what_no_rule_knows_is_guessed_by_its_words_and_stays_unknown(gpudoctor: Gpudoctor, plotter: Path) -> None:
+    run = gpudoctor("explain", CLOGGED, "--rules", plotter, "--fail-on", "info")
+    assert run.returncode == 3
+    lines = run.stdout.splitlines()
+    assert lines[0].startswith("UNKNOWN  this evidence: no rule knows this, 1 guess")
+    assert any(line.startswith("MAYBE  The plotter beside the GPU server is clogged") for line in lines)
+    assert "  fix, if it is that" in lines
+    assert "  fix" not in lines
+    assert "said in like words:" in run.stdout
+    assert "no rule knows what this tells" in run.stdout
+    assert "plotter --nozzles" in run.stdout
+
+
+def test_a_guess_is_one_in_every_format(gpudoctor: Gpudoctor, plotter: Path) -> None:
+    report = json.loads(gpudoctor("explain", CLOGGED, "--rules", plotter, "--format", "json").stdout)
+    (finding,) = report["findings"]
+    assert (report["verdict"], finding["guess"], finding["severity"], finding["action"]) == (
+        "unknown",
+        True,
+        "info",
+        "none",
+    )
+    assert "### Maybe: " in gpudoctor("explain", CLOGGED, "--rules", plotter, "--format", "markdown").stdout
+    junit = gpudoctor("explain", CLOGGED, "--rules", plotter, "--format", "junit", "--fail-on", "info").stdout
+    assert 'failures="0"' in junit
+    assert "maybe: " in junit

@@ -27,4 +27,4 @@ def read_text(text: str) -> tuple[Facts, Sequence[Document]]:
 
 def explain(text: str) -> Diagnosis:
     """The diagnosis of a paste."""
-    return diagnose(bundled(), *read_text(text))
+    return diagnose(bundled(), *read_text(text), guessing=True)

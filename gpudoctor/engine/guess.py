@@ -1,0 +1,130 @@
+"""Guesses for a text that no rule knows, or of which rules do not tell the cause: causes that speak in like words.
+
+A guess is a note without an action: it fails no check, nothing is done for it, and none says that all is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gpudoctor.engine.likeness import Near, stems
+from gpudoctor.engine.load import LoadedRule, RuleSet
+from gpudoctor.engine.match import Fired, Machine, Outcome
+from gpudoctor.engine.rank import Weighed, rank
+from gpudoctor.facts import Document, DocumentKind, Evidence
+from gpudoctor.knowledge.error_lines import about_gpus, complains, tells
+from gpudoctor.report import Finding, HeldClue, NextCheck, Severity, Standing
+
+_LOOKED_AT = 40  # causes, the nearest
+_MOST_CAUSES = 3
+_LEAST_WORDS = 10  # known ones; of fewer too much would be made
+_LEAST_SHARE = 0.12
+_NEAR = 0.7  # part of the nearest: what is less like the text comes after it or, not found by rules, is no guess
+_WHOLE_LINES = 120  # of a longer text only the lines about trouble
+_LONGEST_LINE = 1_000
+_MOST_LINES = 2_000
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What somebody asks about."""
+
+    text: str
+    lines: list[Evidence]
+
+
+def guesses(
+    roots: Sequence[Finding],
+    documents: Sequence[Document],
+    rules: RuleSet,
+    outcomes: dict[str, Outcome],
+    machine: Machine,
+) -> list[tuple[Finding, list[NextCheck]]]:
+    """Findings that are guesses, with the checks that would decide; none where the cause is known, or little was said."""
+    if any(_tells_a_cause(root) for root in roots[:1]):
+        return []
+    asked = _asked(documents)
+    if asked is None:
+        return []
+    known = rules.likeness.places.keys()
+    spelled = stems(asked.text)
+    if len(spelled.keys() & known) < _LEAST_WORDS:
+        return []
+    found = {root.rule for root in roots}
+    near = rules.likeness.nearest(asked.text, _LOOKED_AT)
+    least = max([_LEAST_SHARE, *(one.share / _NEAR for one in near if one.rule in found)])
+    by_rule: dict[str, list[tuple[Near, Weighed]]] = {}
+    guessed = 0
+    for one in near:
+        if one.share < least or guessed == _MOST_CAUSES:
+            break
+        if one.rule not in found and (cause := _cause(one, rules, outcomes, machine)):
+            by_rule.setdefault(one.rule, []).append((one, cause))
+            least = least if guessed else max(least, one.share * _NEAR)
+            guessed += 1
+    return [_guess(rules.loaded[rule], causes, asked, spelled, machine) for rule, causes in by_rule.items()]
+
+
+def _tells_a_cause(finding: Finding) -> bool:
+    """Whether evidence speaks for one of its causes, or it has only one."""
+    standing = [cause for cause in finding.causes if cause.standing is not Standing.RULED_OUT]
+    return any(cause.held or cause.standing is Standing.LIKELY for cause in standing)
+
+
+def _asked(documents: Sequence[Document]) -> _Asked | None:
+    """The text with its lines about trouble; None where it has none, or is not about GPUs."""
+    whole: list[str] = []
+    telling: list[Evidence] = []
+    for document in documents:
+        if document.part or document.kind not in (DocumentKind.PASTE, DocumentKind.LOG):
+            continue
+        for index, line in enumerate(document.text.split("\n")[-_MOST_LINES:]):
+            line = line[:_LONGEST_LINE].strip()
+            whole.append(line)
+            if complains(line) or tells(line):
+                telling.append(Evidence(document.name, line, document.line_number(index)))
+    text = "\n".join(whole if len(whole) <= _WHOLE_LINES else (line.text for line in telling))
+    return _Asked(text, telling) if telling and about_gpus(text) else None
+
+
+def _cause(near: Near, rules: RuleSet, outcomes: dict[str, Outcome], machine: Machine) -> Weighed | None:
+    """The cause as it would be ranked; None where it is no trouble, facts speak against it, or its title needs what is not told."""
+    loaded = rules.loaded[near.rule]
+    rule = loaded.rule
+    if rule.severity is Severity.INFO or (rule.symptom.when is not None and outcomes[rule.id].fires is False):
+        return None
+    if rule.symptom.unless is not None and machine.evaluate(loaded, rule.symptom.unless, None, None) is True:
+        return None
+    for weighed in rank(Fired(loaded, "node", []), machine, outcomes, rules):
+        cause = weighed.cause
+        if cause.id == near.cause and cause.rule is None:
+            return None if cause.standing is Standing.RULED_OUT or "<" in cause.title else weighed
+    return None
+
+
+def _guess(
+    loaded: LoadedRule, causes: list[tuple[Near, Weighed]], asked: _Asked, spelled: dict[str, str], machine: Machine
+) -> tuple[Finding, list[NextCheck]]:
+    rule = loaded.rule
+    words = set(causes[0][0].words)
+    lines = sorted(asked.lines, key=lambda line: -len(words & stems(line.text).keys()))
+    finding = Finding(
+        rule=rule.id,
+        subject="node",
+        severity=Severity.INFO,
+        title=machine.fill(Fired(loaded, "node", []), rule.title),
+        guess=True,
+        explain=rule.explain,
+        evidence=lines[:1],
+        causes=[
+            msgspec.structs.replace(
+                weighed.cause,
+                standing=Standing.POSSIBLE,
+                held=[HeldClue(because=f"said in like words: {', '.join(spelled[word] for word in near.words)}"), *weighed.cause.held],
+            )
+            for near, weighed in causes
+        ],
+        references=rule.references,
+    )  # fmt: skip
+    return finding, [check for _, weighed in causes for check in weighed.checks]

@@ -1,0 +1,145 @@
+"""Guesses: what a text that no rule knows is most like, and when none is made."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gpudoctor.engine.diagnose import diagnose
+from gpudoctor.engine.likeness import Likeness
+from gpudoctor.engine.load import RuleSet, check_files
+from gpudoctor.engine.verdict import at_or_above
+from gpudoctor.facts import Document, DocumentKind, Facts, Host
+from gpudoctor.report import Finding, Severity, Standing
+
+FAN = """\
+id: gpu/fan
+title: A fan does not turn
+severity: critical
+action: repair
+symptom: {when: host.os_id == "other", messages: ["fan has failed"]}
+causes:
+  - id: cable
+    title: The fan's cable touches the blades or has come off its socket
+    supports: [{message: "rattl", because: it rattles, check: nvidia-smi -q -d TEMPERATURE}]
+    against: [{when: host.os_id == "cableless", weight: decisive, because: it has no cable}]
+    steps: [{say: "Since the GPU was moved: listen to the noise, then look at the fan's cable, which must be off the blades.", run: nvidia-smi}]
+  - {id: worn, title: The bearings are worn, steps: [{say: Replace the fan., effect: replaces}]}
+references: ["https://docs.nvidia.com/"]
+examples: []
+"""
+DISK = """\
+id: performance/disk
+title: Training waits for the disk
+severity: warning
+symptom: {messages: ["the disk is slow"]}
+causes:
+  - {id: hdd, title: The pictures are read from a rotating hard disk, steps: [{say: Copy the training pictures to an SSD.}]}
+  - {id: network, title: The data come over the network from a busy file server, steps: [{say: Cache them on a local SSD.}]}
+references: ["https://docs.nvidia.com/"]
+examples: []
+"""
+NORMAL = """\
+id: gpu/zero-rpm
+title: The fan stands still at rest, as it should, though the cable touches nothing and no blades rattle
+severity: info
+symptom: {messages: ["zero rpm"]}
+causes:
+  - {id: rest, title: "Nothing is wrong: fan, cable, blades and socket are fine", steps: [{say: Nothing to do.}]}
+references: ["https://docs.nvidia.com/"]
+examples: []
+"""
+ASKED = "Since we moved the GPU, its fan only makes a noise, as if a cable touches the blades or has come off the socket. What can I look at?"
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> RuleSet:
+    for name, text in (("gpu/fan", FAN), ("performance/disk", DISK), ("gpu/zero-rpm", NORMAL)):
+        file = tmp_path / f"{name}.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    loaded, problems = check_files(tmp_path, sorted(tmp_path.rglob("*.yaml")))
+    assert problems == []
+    return RuleSet({one.rule.id: one for one in loaded})
+
+
+def guessed(
+    rules: RuleSet, text: str, facts: Facts | None = None, kind: DocumentKind = DocumentKind.PASTE
+) -> list[Finding]:
+    return diagnose(rules, facts or Facts(), [Document("pasted text", kind, text)], guessing=True).findings
+
+
+def test_an_unknown_text_is_told_what_it_is_like_as_a_guess_from_which_nothing_follows(rules: RuleSet) -> None:
+    result = diagnose(rules, Facts(), [Document("pasted text", DocumentKind.PASTE, ASKED)], guessing=True)
+    finding = result.findings[0]
+    assert (finding.rule, finding.guess, finding.severity, finding.action) == ("gpu/fan", True, Severity.INFO, "none")
+    assert finding.evidence[0].text == ASKED
+    first = finding.causes[0]
+    assert (first.id, first.standing) == ("cable", Standing.POSSIBLE)
+    assert first.held[0].because.startswith("said in like words: ")
+    assert "noise" in first.held[0].because.removeprefix("said in like words: ").split(", ")
+    assert result.next_checks[0].run == "nvidia-smi -q -d TEMPERATURE"
+    assert not at_or_above(result.findings, Severity.INFO)
+
+
+def test_only_explaining_guesses(rules: RuleSet) -> None:
+    assert diagnose(rules, Facts(), [Document("pasted text", DocumentKind.PASTE, ASKED)]).findings == []
+
+
+def test_a_guess_never_says_that_all_is_well(rules: RuleSet) -> None:
+    assert "gpu/zero-rpm" not in [finding.rule for finding in guessed(rules, ASKED)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "the fan is loud",
+        ASKED.replace("GPU", "car"),
+        "The GPU's fan is quiet and the cable touches neither blades nor socket; all is well with it since we moved here.",
+        "INFO 01-20 09:12:35 gpu.py:1434] the fan and its cable are not touched, the blades and the socket have come on",
+    ],
+)
+def test_no_guess_without_somebodys_trouble_with_a_gpu(rules: RuleSet, text: str) -> None:
+    assert guessed(rules, text) == []
+
+
+def test_what_tools_print_is_not_guessed_about(rules: RuleSet) -> None:
+    assert guessed(rules, ASKED, kind=DocumentKind.KERNEL_LOG) == []
+
+
+def test_facts_speak_against_a_guess(rules: RuleSet) -> None:
+    causes = [
+        cause.id for finding in guessed(rules, ASKED, Facts(host=Host(os_id="cableless"))) for cause in finding.causes
+    ]
+    assert "cable" not in causes
+
+
+def test_a_cause_that_evidence_tells_leaves_no_room_for_guesses(rules: RuleSet) -> None:
+    (finding,) = guessed(rules, f"{ASKED}\nfan has failed\nit rattles\n")
+    assert (finding.rule, finding.guess) == ("gpu/fan", False)
+
+
+def test_where_rules_tell_no_cause_a_much_nearer_one_comes_first(rules: RuleSet) -> None:
+    first, second = guessed(rules, f"{ASKED}\nthe disk is slow\n")
+    assert (first.rule, first.guess) == ("gpu/fan", True)
+    assert (second.rule, second.guess) == ("performance/disk", False)
+
+
+def test_what_rules_found_stands_where_its_causes_are_as_near(rules: RuleSet) -> None:
+    text = "Training on the GPU takes too long. The pictures are read from a hard disk that rotates, and the disk is slow; SSD not yet bought."
+    assert [(f.rule, f.guess) for f in guessed(rules, text)] == [("performance/disk", False)]
+
+
+def test_of_a_long_log_only_lines_about_trouble_count(rules: RuleSet) -> None:
+    noise = "pictures data network server disk local rotating copy training waits\n" * 500
+    assert guessed(rules, noise + ASKED)[0].rule == "gpu/fan"
+
+
+def test_words_of_causes_survive_being_kept(rules: RuleSet) -> None:
+    likeness = Likeness.of(loaded.rule for loaded in rules.loaded.values())
+    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(likeness), type=Likeness)
+    near = kept.nearest("noise of the cable since it was moved", 2)
+    assert near == likeness.nearest("noise of the cable since it was moved", 2)
+    assert (near[0].rule, near[0].cause) == ("gpu/fan", "cable")
+    assert kept.nearest("", 2) == kept.nearest("xyzzy", 2) == []
