@@ -8,7 +8,6 @@ import msgspec
 
 from gpudoctor.engine.expressions import Evaluator
 from gpudoctor.engine.fold import fold
-from gpudoctor.engine.guess import guesses
 from gpudoctor.engine.load import RuleSet
 from gpudoctor.engine.match import Fired, Machine, match
 from gpudoctor.engine.messages import Texts
@@ -41,7 +40,9 @@ def diagnose(rules: RuleSet, facts: Facts, documents: Sequence[Document], *, gue
             findings.append(finding)
             checks[finding.rule, finding.subject] = _undecided(weighed)
     roots = fold(findings)
-    if guessing:
+    if guessing and not any(map(_tells_a_cause, roots[:1])):
+        from gpudoctor.engine.guess import guesses  # seldom needed
+
         guessed = guesses(roots, documents, rules, outcomes, machine)
         roots = [*(finding for finding, _ in guessed), *roots]
         checks |= {(finding.rule, finding.subject): asked for finding, asked in guessed}
@@ -63,6 +64,12 @@ def _finding(fired: Fired, machine: Machine, weighed: list[Weighed]) -> Finding:
         references=rule.references,
         count=fired.count,
     )
+
+
+def _tells_a_cause(finding: Finding) -> bool:
+    """Whether evidence speaks for one of its causes, or it has only one."""
+    standing = [cause for cause in finding.causes if cause.standing is not Standing.RULED_OUT]
+    return any(cause.held or cause.standing is Standing.LIKELY for cause in standing)
 
 
 def _undecided(weighed: list[Weighed]) -> list[NextCheck]:

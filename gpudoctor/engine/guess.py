@@ -41,9 +41,7 @@ def guesses(
     outcomes: dict[str, Outcome],
     machine: Machine,
 ) -> list[tuple[Finding, list[NextCheck]]]:
-    """Findings that are guesses, with the checks that would decide; none where the cause is known, or little was said."""
-    if any(_tells_a_cause(root) for root in roots[:1]):
-        return []
+    """Findings that are guesses, with the checks that would decide; none where little was said, or `roots` are as like the text."""
     asked = _asked(documents)
     if asked is None:
         return []
@@ -64,12 +62,6 @@ def guesses(
             least = least if guessed else max(least, one.share * _NEAR)
             guessed += 1
     return [_guess(rules.loaded[rule], causes, asked, spelled, machine) for rule, causes in by_rule.items()]
-
-
-def _tells_a_cause(finding: Finding) -> bool:
-    """Whether evidence speaks for one of its causes, or it has only one."""
-    standing = [cause for cause in finding.causes if cause.standing is not Standing.RULED_OUT]
-    return any(cause.held or cause.standing is Standing.LIKELY for cause in standing)
 
 
 def _asked(documents: Sequence[Document]) -> _Asked | None:

@@ -8,16 +8,18 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from gpudoctor import __version__
-from gpudoctor.engine.likeness import Likeness
 from gpudoctor.engine.model import Compiled, Rule, Symptom
 from gpudoctor.engine.needles import Needles
 from gpudoctor.engine.required import Needs
 from gpudoctor.errors import GpudoctorError
+
+if TYPE_CHECKING:
+    from gpudoctor.engine.likeness import Likeness
 
 Kept = TypeVar("Kept")
 ANY_TEXT = ""
@@ -118,6 +120,8 @@ class RuleSet(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def likeness(self) -> Likeness:
         """The words of every cause; of rules that came from several places they are counted anew, which takes a second."""
+        from gpudoctor.engine.likeness import Likeness
+
         if self.packed_likeness is not None:
             return msgspec.msgpack.decode(self.packed_likeness, type=Likeness)
         return Likeness.of(loaded.rule for loaded in self.loaded.values())
@@ -177,6 +181,8 @@ class _Checked(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, loaded: list[LoadedRule], stamp: str = "") -> _Checked:
+        from gpudoctor.engine.likeness import Likeness
+
         likeness = Likeness.of(one.rule for one in loaded)
         return cls(loaded, _needles(loaded), memoryview(msgspec.msgpack.encode(likeness)), stamp)
 
