@@ -21,6 +21,7 @@ _LOOKED_AT = 40  # causes, the nearest
 _MOST_CAUSES = 3
 _LEAST_WORDS = 10  # known ones; of fewer too much would be made
 _LEAST_SHARE = 0.12
+_SHARE_BESIDE_FINDINGS = 0.4  # what rules know stands first unless a guess is much better
 _NEAR = 0.7  # part of the nearest: what is less like the text comes after it or, not found by rules, is no guess
 _WHOLE_LINES = 120  # of a longer text only the lines about trouble
 _LONGEST_LINE = 1_000
@@ -51,7 +52,8 @@ def guesses(
         return []
     found = {root.rule for root in roots}
     near = rules.likeness.nearest(asked.text, _LOOKED_AT)
-    least = max([_LEAST_SHARE, *(one.share / _NEAR for one in near if one.rule in found)])
+    rivals = [one.share / _NEAR for one in near if one.rule in found]
+    least = max([_SHARE_BESIDE_FINDINGS if roots else _LEAST_SHARE, *rivals])
     by_rule: dict[str, list[tuple[Near, Weighed]]] = {}
     guessed = 0
     for one in near:
