@@ -4,7 +4,7 @@ Names are a contract: `gpudoctor facts --format json` prints them and rules refe
 Each fact value carries `evidence`: for a field name (or "" for the whole value) the request, line and text it was read from.
 """
 
-from gpudoctor.facts.base import Evidence, Fact, plain
+from gpudoctor.facts.base import Evidence, Fact, fill, plain
 from gpudoctor.facts.bench import Bench, BenchFault, BenchFigure, BenchRun, CounterChange, LoadSeen, ThrottleSeen
 from gpudoctor.facts.container import Container, InjectedLibrary, Runtime
 from gpudoctor.facts.cuda import Cuda, Framework, Library
@@ -90,6 +90,7 @@ __all__ = [
     "TopologyLink",
     "Training",
     "Xid",
+    "fill",
     "plain",
 ]
 

@@ -1,6 +1,6 @@
 """What every fact is: a frozen value that says where it was read."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,9 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     evidence: dict[str, Evidence] = {}
 
 
+_SomeFact = TypeVar("_SomeFact", bound=Fact)
+
+
 def plain(value: Any) -> Any:
     """Plain JSON values of a fact without its evidence; None, a fact that is not known, stays None."""
     if isinstance(value, Fact):
@@ -29,3 +32,23 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return value
+
+
+def fill(first: _SomeFact, second: Fact) -> _SomeFact:
+    """`first` with its unknown fields taken from `second`, evidence included."""
+    if type(first) is not type(second):
+        return first
+    taken: dict[str, Any] = {}
+    evidence = dict(first.evidence)
+    for name in first.__struct_fields__:
+        value = getattr(second, name)
+        if name == "evidence" or value is None or getattr(first, name) not in (None, {}):
+            continue
+        taken[name] = value
+        if name in second.evidence:
+            evidence[name] = second.evidence[name]
+    if "" in second.evidence and "" not in evidence:
+        evidence[""] = second.evidence[""]
+    if not taken and evidence == first.evidence:
+        return first
+    return msgspec.structs.replace(first, **taken, evidence=evidence)

@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-import msgspec
-
-from gpudoctor.facts import Kubernetes, KubernetesNode, KubernetesPod
+from gpudoctor.facts import Kubernetes, KubernetesNode, KubernetesPod, fill
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.ask import is_machine
 from gpudoctor.probes.kubernetes_manifest import container_limits, misplaced_sharing
@@ -47,8 +45,8 @@ def probe(source: Source) -> Kubernetes | None:
     if not nodes and not pods and not limits and misplaced is None:
         return None
     return Kubernetes(
-        nodes=_merge_nodes(nodes) or None,
-        pods=_merge_pods(pods) or None,
+        nodes=_merged(nodes) or None,
+        pods=_merged(pods) or None,
         container_limits=limits or None,
         misplaced_sharing=misplaced,
     )
@@ -80,22 +78,9 @@ def parse_kubernetes(text: str, source: str = "kubectl") -> Kubernetes:
     return Kubernetes(nodes=nodes or None, pods=pods or None)
 
 
-def _merge_nodes(nodes: list[KubernetesNode]) -> list[KubernetesNode]:
-    merged: dict[str, KubernetesNode] = {}
-    for node in nodes:
-        merged[node.name] = _fill(merged[node.name], node) if node.name in merged else node
-    return list(merged.values())
-
-
-def _merge_pods(pods: list[KubernetesPod]) -> list[KubernetesPod]:
-    merged: dict[str, KubernetesPod] = {}
-    for pod in pods:
-        merged[pod.name] = _fill(merged[pod.name], pod) if pod.name in merged else pod
-    return list(merged.values())
-
-
-def _fill(first: _Item, second: _Item) -> _Item:
-    """The first, with what it does not know taken from the second."""
-    known = {name: getattr(second, name) for name in second.__struct_fields__ if getattr(second, name) is not None}
-    missing = {name: value for name, value in known.items() if name != "evidence" and getattr(first, name) is None}
-    return msgspec.structs.replace(first, **missing, evidence={**second.evidence, **first.evidence})
+def _merged(items: list[_Item]) -> list[_Item]:
+    """One item for each name: what an earlier one does not tell, a later one may."""
+    found: dict[str, _Item] = {}
+    for item in items:
+        found[item.name] = fill(found[item.name], item) if item.name in found else item
+    return list(found.values())

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gpudoctor.facts import Fact, Facts
+from gpudoctor.facts import Fact, Facts, fill
 from gpudoctor.probes.derive import DERIVATIONS
 from gpudoctor.probes.merge_gpus import merge_gpu_lists
 
@@ -57,23 +57,3 @@ def combine(first: Any, second: Any, group: str) -> Any:
             return merge_gpu_lists(first, second)
         return first or second
     return first
-
-
-def fill(first: Fact, second: Fact) -> Fact:
-    """`first` with its unknown fields taken from `second`, evidence included."""
-    if type(first) is not type(second):
-        return first
-    taken: dict[str, Any] = {}
-    evidence = dict(first.evidence)
-    for name in first.__struct_fields__:
-        value = getattr(second, name)
-        if name == "evidence" or value is None or getattr(first, name) not in (None, {}):
-            continue
-        taken[name] = value
-        if name in second.evidence:
-            evidence[name] = second.evidence[name]
-    if "" in second.evidence and "" not in evidence:
-        evidence[""] = second.evidence[""]
-    if not taken and evidence == first.evidence:
-        return first
-    return msgspec.structs.replace(first, **taken, evidence=evidence)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gpudoctor.facts import Evidence, Slurm, SlurmNode
+from gpudoctor.facts import Evidence, Slurm, SlurmNode, fill
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.slurm_request import read_request
 from gpudoctor.probes.slurm_values import given, given_time, gres_gpus, tres_gpus
@@ -30,7 +30,7 @@ def probe(source: Source) -> Slurm | None:
         answer = source.run(*request)
         if answer.status in (Status.OK, Status.FAILED) and answer.stdout.strip():
             for node in parse_slurm(answer.stdout, answer.request):
-                nodes[node.name] = _fill(nodes[node.name], node) if node.name in nodes else node
+                nodes[node.name] = fill(nodes[node.name], node) if node.name in nodes else node
     asked = read_request(source.documents())
     if not nodes and asked is None:
         return None
@@ -49,7 +49,7 @@ def _with_lines_of_unnamed(nodes: list[SlurmNode]) -> list[SlurmNode]:
     ]
     if len(lines) != 1 or len(out) != 1:
         return nodes
-    whole = _fill(out[0], lines[0])
+    whole = fill(out[0], lines[0])
     return [whole if node is out[0] else node for node in nodes if node is not lines[0]]
 
 
@@ -155,9 +155,3 @@ def _reason(text: str | None) -> tuple[str | None, str | None, str | None]:
     if not tail:
         return text.strip(), None, None
     return text[: tail.start()].strip(), tail[1].strip(), tail[2].strip()
-
-
-def _fill(first: SlurmNode, second: SlurmNode) -> SlurmNode:
-    known = {name: getattr(second, name) for name in second.__struct_fields__ if getattr(second, name) is not None}
-    missing = {name: value for name, value in known.items() if name != "evidence" and getattr(first, name) is None}
-    return msgspec.structs.replace(first, **missing, evidence={**second.evidence, **first.evidence})

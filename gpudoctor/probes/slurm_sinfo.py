@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
-from gpudoctor.facts import Evidence, SlurmNode
+from gpudoctor.facts import Evidence, SlurmNode, fill
 from gpudoctor.lazy import Lazy
 from gpudoctor.probes.slurm_values import GPU_GRES, expand_hostlist, given, given_time, gres_gpus
 
@@ -69,12 +67,7 @@ def _merged(nodes: list[SlurmNode]) -> list[SlurmNode]:
     """One node for each name: what an earlier row lacks, a later one (of `sinfo -R`, or of another partition) gives."""
     found: dict[str, SlurmNode] = {}
     for node in nodes:
-        before = found.get(node.name)
-        if before is None:
-            found[node.name] = node
-            continue
-        names = (name for name in node.__struct_fields__ if getattr(before, name) is None)
-        found[node.name] = msgspec.structs.replace(before, **{name: getattr(node, name) for name in names})
+        found[node.name] = fill(found[node.name], node) if node.name in found else node
     return list(found.values())
 
 
