@@ -11,6 +11,7 @@ from gpudoctor.lazy import Lazy
 from gpudoctor.probes.collect import Collected, quote
 from gpudoctor.probes.driver_packages import is_relevant
 from gpudoctor.sources.answers import FileAnswer, Source, Status
+from gpudoctor.sources.requests import PACKAGE_LOGS
 
 _LIMIT = 200  # the newest events kept
 _KERNEL = Lazy(
@@ -128,20 +129,13 @@ def _event(time: str | None, action: str, package: str, old: str | None, new: st
     return PackageEvent(time=time, action=action, package=package, old_version=old, new_version=new)
 
 
-LOGS = (
-    ("/var/log/apt/history.log", parse_apt_history),
-    ("/var/log/dpkg.log", parse_dpkg_log),
-    ("/var/log/dnf.rpm.log", parse_rpm_log),
-    ("/var/log/yum.log", parse_rpm_log),
-    ("/var/log/pacman.log", parse_pacman_log),
-    ("/var/log/zypp/history", parse_zypp_history),
-)
+_PARSERS = (parse_apt_history, parse_dpkg_log, parse_rpm_log, parse_rpm_log, parse_pacman_log, parse_zypp_history)
 
 
 def collect_history(source: Source, found: Collected) -> None:
     """Sets package_history from the first log that has something to say."""
     read = False
-    for path, parse in LOGS:
+    for path, parse in zip(PACKAGE_LOGS, _PARSERS, strict=True):
         answer = source.read(path)
         if answer.status is not Status.OK:
             continue

@@ -23,6 +23,14 @@ WORKER_BENCH = "bench_"  # + the test: the workers of active tests
 
 DMESG = ("dmesg",)  # live: `dmesg` of this boot; any pasted dmesg
 JOURNAL_KERNEL = ("journalctl", "-k", "-b", "-o", "short-iso", "--no-pager", "-q")
+PACKAGE_LOGS = (  # files, in the order in which the first that says something counts
+    "/var/log/apt/history.log",
+    "/var/log/dpkg.log",
+    "/var/log/dnf.rpm.log",
+    "/var/log/yum.log",
+    "/var/log/pacman.log",
+    "/var/log/zypp/history",
+)
 SYSLOG = ("syslog",)  # a foreign syslog / kern.log file
 
 LSPCI = ("lspci", "-nnDk")  # names; any pasted lspci without -vvv

@@ -205,7 +205,8 @@ def _command_document(answer: CommandAnswer) -> Document:
 
 
 def _is_log(path: str) -> bool:
-    return path.startswith("/var/log/") or path.endswith(".log")
+    """Package managers' logs are none: they give facts, and a package's name is no message."""
+    return (path.startswith("/var/log/") or path.endswith(".log")) and path not in requests.PACKAGE_LOGS
 
 
 def filled(answers: Iterable[CommandAnswer | FileAnswer | ListAnswer | StatAnswer]) -> Answers:

@@ -16,7 +16,7 @@ from gpudoctor.facts import DocumentKind
 from gpudoctor.sources import Recorder, open_live, open_paths
 from gpudoctor.sources.answers import CommandAnswer, FileAnswer, ListAnswer, StatAnswer, Status
 from gpudoctor.sources.archive import ArchiveLimits
-from gpudoctor.sources.stored import Answers, StoredSource
+from gpudoctor.sources.stored import Answers, StoredSource, documents_of, filled
 
 
 def machine() -> StoredSource:
@@ -288,3 +288,13 @@ def test_a_recorded_kernel_log_is_searched_as_one(tmp_path: Path) -> None:
     assert documents["dmesg"].kind is DocumentKind.KERNEL_LOG
     assert documents["dmesg"].line_numbers == [7, 9]
     assert documents["nvidia-smi"].kind is DocumentKind.COMMAND
+
+
+def test_messages_are_not_looked_for_in_package_managers_logs() -> None:
+    answers = filled(
+        [
+            FileAnswer(path=path, status=Status.OK, text="x")
+            for path in ("/var/log/apt/history.log", "/var/log/Xorg.0.log")
+        ]
+    )
+    assert [document.name for document in documents_of(answers.commands, answers.files)] == ["/var/log/Xorg.0.log"]
