@@ -109,7 +109,7 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NextCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """A command whose output would decide between causes."""
+    """A command whose output would decide between causes. `say`: the cause that it asks about; `why`: the clue that it gives."""
 
     say: str
     run: str | None = None

@@ -95,7 +95,8 @@ def _weigh(cause: Cause, fired: Fired, machine: Machine) -> Weighed:
         steps=steps(cause.steps, fired, machine),
         references=cause.references,
     )
-    return Weighed(ranked, checks + more_checks, decisive and not ruled_out)
+    asked = [msgspec.structs.replace(check, say=f"{ranked.title}?") for check in checks + more_checks]
+    return Weighed(ranked, asked, decisive and not ruled_out)
 
 
 def _clues(

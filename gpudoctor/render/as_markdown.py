@@ -16,7 +16,6 @@ from gpudoctor.render.words import (
     grouped,
     headline,
     not_checked,
-    purpose,
     rated,
     ruled_out,
     said,
@@ -58,8 +57,8 @@ def render(report: Report, options: RenderOptions) -> str:
     checks = further_checks(report, shown)
     if checks:
         lines += ["", "### Next checks", ""]
-        for number, check in enumerate(checks, 1):
-            lines += _item(f"{number}. ", escape(purpose(check)), check.run)
+        for number, (asked, runs) in enumerate(checks.items(), 1):
+            lines += _item(f"{number}. ", escape(asked), runs)
     return "\n".join(lines) + "\n"
 
 
@@ -117,13 +116,13 @@ def _steps(steps: list[Step], shown: set[str]) -> list[str]:
     lines = ["", "Steps:", ""] if steps else []
     for number, step in enumerate(steps, 1):
         shown.update([step.run] if step.run else [])
-        lines += _item(f"{number}. ", escape(said(step)), step.run)
+        lines += _item(f"{number}. ", escape(said(step)), [step.run] if step.run else [])
     return lines
 
 
-def _item(lead: str, text: str, run: str | None) -> list[str]:
+def _item(lead: str, text: str, runs: list[str]) -> list[str]:
     indent = " " * len(lead)
-    return [lead + text, *(indent + line for line in fenced([run], "sh"))] if run else [lead + text]
+    return [lead + text, *(indent + line for line in fenced(runs, "sh"))] if runs else [lead + text]
 
 
 def _fence(evidence: list[Evidence]) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from gpudoctor.render.options import RenderOptions
 from gpudoctor.render.paint import Paint
 from gpudoctor.render.safe import cut
 from gpudoctor.render.text_finding import finding_lines
-from gpudoctor.render.words import further_checks, grouped, label, not_checked, purpose, summary
+from gpudoctor.render.words import further_checks, grouped, label, not_checked, summary
 from gpudoctor.render.wrap import command, wrap
 from gpudoctor.report import ProbeState, Report, Verdict
 
@@ -73,10 +75,10 @@ def _next_checks(report: Report, width: int, paint: Paint, verbose: bool, shown:
     if not checks:
         return []
     lines = ["", paint.strong("NEXT CHECKS")]
-    for number, check in enumerate(checks if verbose else checks[:_MOST_CHECKS], 1):
-        lines += wrap(purpose(check), width, f"  {number}. ", "     ")
-        if check.run:
-            lines += [paint.command(line) for line in command(check.run, width, "       ")]
+    for number, (asked, runs) in enumerate(islice(checks.items(), None if verbose else _MOST_CHECKS), 1):
+        lines += wrap(asked, width, f"  {number}. ", "     ")
+        for run in runs:
+            lines += [paint.command(line) for line in command(run, width, "       ")]
     left = len(checks) - _MOST_CHECKS
     if left > 0 and not verbose:
         lines.append(f"  and {left} more with -v")

@@ -13,7 +13,6 @@ from gpudoctor.report import (
     SEVERITIES,
     Effect,
     Finding,
-    NextCheck,
     ProbeRun,
     ProbeState,
     RankedCause,
@@ -238,13 +237,10 @@ def grouped(findings: Iterable[Finding]) -> list[Group]:
     return list(groups.values())
 
 
-def purpose(check: NextCheck) -> str:
-    """What a next check is for. Where it is only a clue's words, the clue is the question."""
-    if check.why == check.say:
-        return f"Is it so: {check.say}?"
-    return f"{check.say} ({check.why})" if check.why else check.say
-
-
-def further_checks(report: Report, shown: set[str]) -> list[NextCheck]:
-    """Next checks whose command is not on the page yet."""
-    return [check for check in report.next_checks if not check.run or check.run not in shown]
+def further_checks(report: Report, shown: set[str]) -> dict[str, list[str]]:
+    """What is asked, with the commands that would tell: those that are not on the page yet."""
+    found: dict[str, list[str]] = {}
+    for check in report.next_checks:
+        if not check.run or check.run not in shown:
+            found.setdefault(check.say, []).extend([check.run] if check.run else [])
+    return found
