@@ -39,7 +39,7 @@ _TROUBLE = Lazy(
     r"n[’']t\b|\b(?:not|cannot|never|no longer|fail\w*|errors?|faults?|unable|slow\w*|hang\w*|hung|crash\w*|wrong|problems?|issues?|stuck|stall\w*"
     r"|freez\w*|frozen|froze|dies|died|dead|kill\w*|lost|loses?|missing|refus\w*|denied|reject\w*|broken?|breaks|unexpected\w*|time[sd]? ?out|instead"
     r"|low|drop\w*|falls|falling|stop\w*|resets?|restart\w*|reboot\w*|black|help|strange|weird|why|pending|wait\w*|without|only|takes|longer|nothing"
-    r"|gone|disappear\w*|vanish\w*|unavailable|ignor\w*|off|too|keeps)\b",
+    r"|how|what|but|although|though|gone|disappear\w*|vanish\w*|unavailable|ignor\w*|off|too|keeps)\b",
     re.IGNORECASE,
 )
 _OF_GPUS = Lazy(
