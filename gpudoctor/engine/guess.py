@@ -74,8 +74,9 @@ def _asked(documents: Sequence[Document]) -> _Asked | None:
     for document in documents:
         if document.part or document.kind not in (DocumentKind.PASTE, DocumentKind.LOG):
             continue
-        for index, line in enumerate(document.text.split("\n")[-_MOST_LINES:]):
-            line = line[:_LONGEST_LINE].strip()
+        lines = document.text.split("\n")
+        for index in range(max(0, len(lines) - _MOST_LINES), len(lines)):
+            line = lines[index][:_LONGEST_LINE].strip()
             whole.append(line)
             if complains(line) or tells(line):
                 telling.append(Evidence(document.name, line, document.line_number(index)))
