@@ -28,7 +28,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 def diagnose(rules: RuleSet, facts: Facts, documents: Sequence[Document], *, guessing: bool = False) -> Diagnosis:
-    """Pure: the same rules, facts and texts give the same diagnosis. `guessing`: where it tells no cause, with guesses."""
+    """Pure: the same rules, facts and texts give the same diagnosis. `guessing`: with guesses where nothing is found."""
     machine = Machine(facts, Evaluator(facts), Texts(documents, rules.needles))
     outcomes = {rule_id: match(loaded, machine) for rule_id, loaded in rules.loaded.items()}
     findings: list[Finding] = []
@@ -40,11 +40,11 @@ def diagnose(rules: RuleSet, facts: Facts, documents: Sequence[Document], *, gue
             findings.append(finding)
             checks[finding.rule, finding.subject] = _undecided(weighed)
     roots = fold(findings)
-    if guessing and not any(map(_tells_a_cause, roots[:1])):
+    if guessing and not roots:
         from gpudoctor.engine.guess import guesses  # seldom needed
 
-        guessed = guesses(roots, documents, rules, outcomes, machine)
-        roots = [*(finding for finding, _ in guessed), *roots]
+        guessed = guesses(documents, rules, outcomes, machine)
+        roots = [finding for finding, _ in guessed]
         checks |= {(finding.rule, finding.subject): asked for finding, asked in guessed}
     unknown = [rule_id for rule_id, outcome in outcomes.items() if outcome.fires is None]
     return Diagnosis(roots, _next_checks(roots, checks), unknown)
@@ -64,12 +64,6 @@ def _finding(fired: Fired, machine: Machine, weighed: list[Weighed]) -> Finding:
         references=rule.references,
         count=fired.count,
     )
-
-
-def _tells_a_cause(finding: Finding) -> bool:
-    """Whether evidence speaks for one of its causes, or it has only one."""
-    standing = [cause for cause in finding.causes if cause.standing is not Standing.RULED_OUT]
-    return any(cause.held or cause.standing is Standing.LIKELY for cause in standing)
 
 
 def _undecided(weighed: list[Weighed]) -> list[NextCheck]:

@@ -1,4 +1,4 @@
-"""Guesses for a text that no rule knows, or of which rules do not tell the cause: causes that speak in like words.
+"""Guesses for a text that no rule knows: causes that speak in like words.
 
 A guess is a note without an action: it fails no check, nothing is done for it, and none says that all is well.
 """
@@ -21,8 +21,7 @@ _LOOKED_AT = 40  # causes, the nearest
 _MOST_CAUSES = 3
 _LEAST_WORDS = 8  # known ones; of fewer too much would be made
 _LEAST_SHARE = 0.12
-_SHARE_BESIDE_FINDINGS = 0.4  # what rules know stands first unless a guess is much better
-_NEAR = 0.7  # part of the nearest: what is less like the text comes after it or, not found by rules, is no guess
+_NEAR = 0.7  # of the nearest: what is less like the text is no guess beside it
 _OF_OUR_TESTS = "bench/"
 _WHOLE_LINES = 120  # of a longer text only the lines about trouble
 _LONGEST_LINE = 1_000
@@ -37,13 +36,9 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 def guesses(
-    roots: Sequence[Finding],
-    documents: Sequence[Document],
-    rules: RuleSet,
-    outcomes: dict[str, Outcome],
-    machine: Machine,
+    documents: Sequence[Document], rules: RuleSet, outcomes: dict[str, Outcome], machine: Machine
 ) -> list[tuple[Finding, list[NextCheck]]]:
-    """Findings that are guesses, with the checks that would decide; none where little was said, or `roots` are as like the text."""
+    """Findings that are guesses, with the checks that would decide; none where little was said."""
     asked = _asked(documents)
     if asked is None:
         return []
@@ -51,19 +46,16 @@ def guesses(
     spelled = stems(asked.text)
     if len(spelled.keys() & known) < _LEAST_WORDS:
         return []
-    found = {root.rule for root in roots}
-    near = rules.likeness.nearest(asked.text, _LOOKED_AT)
-    rivals = [one.share / _NEAR for one in near if one.rule in found]
-    least = max([_SHARE_BESIDE_FINDINGS if roots else _LEAST_SHARE, *rivals])
     by_rule: dict[str, list[tuple[Near, Weighed]]] = {}
-    guessed = 0
-    for one in near:
-        if one.share < least or guessed == _MOST_CAUSES:
+    least = _LEAST_SHARE
+    left = _MOST_CAUSES
+    for near in rules.likeness.nearest(asked.text, _LOOKED_AT):
+        if near.share < least or not left:
             break
-        if one.rule not in found and (cause := _cause(one, rules, outcomes, machine)):
-            by_rule.setdefault(one.rule, []).append((one, cause))
-            least = least if guessed else max(least, one.share * _NEAR)
-            guessed += 1
+        if cause := _cause(near, rules, outcomes, machine):
+            by_rule.setdefault(near.rule, []).append((near, cause))
+            least = max(least, near.share * _NEAR)  # the first is the nearest
+            left -= 1
     return [_guess(rules.loaded[rule], causes, asked, spelled, machine) for rule, causes in by_rule.items()]
 
 
