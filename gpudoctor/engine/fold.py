@@ -69,6 +69,7 @@ def _score(finding: Finding) -> int:
     return max((c.score for c in finding.causes if c.standing != Standing.RULED_OUT), default=0)
 
 
-def _order(finding: Finding) -> tuple[int, int, int, str, str]:
+def _order(finding: Finding) -> tuple[int, int, int, bool, str, str]:
     worst = min(SEVERITIES.index(f.severity) for f in [finding, *finding.consequences])
-    return (worst, -len(finding.consequences), -_score(finding), finding.rule, finding.subject)
+    likely = any(cause.standing is Standing.LIKELY for cause in finding.causes)
+    return (worst, -len(finding.consequences), -_score(finding), not likely, finding.rule, finding.subject)
