@@ -41,7 +41,8 @@ def application(arguments: list[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(_start)
     for name in arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS:
         module = importlib.import_module(f"gpudoctor.cli.{name}")
-        vars(module)["options"] = options  # for the annotations of those that a plain call runs without
+        # Typer reads the annotations of check and explain here: themselves they do not load the options, which load Typer.
+        vars(module)["options"] = options
         if name == "rules":
             app.add_typer(module.app, name=name)
         else:

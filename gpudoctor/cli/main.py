@@ -10,10 +10,8 @@ import sys
 from gpudoctor.cli import exit_codes
 from gpudoctor.errors import GpudoctorError
 
-_PLAIN = (
-    "check",
-    "explain",
-)  # take words; without an option there is nothing to parse, and the parser is a seventh of a run
+# They take words: without an option there is nothing to parse, and the parser is a seventh of a run.
+_PLAIN = ("check", "explain")
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 

@@ -128,8 +128,9 @@ def examine_actively(source: ActiveSource, rules: RuleSet, request: Request) -> 
     facts, runs, done = gather_actively(source, request)
     documents = source.documents()
     diagnosis = diagnose(rules, facts, documents, guessing=request.explaining)
-    if request.explaining and all(finding.guess for finding in diagnosis.findings):
-        runs = [*_unknown_messages(documents, guessed=bool(diagnosis.findings)), *runs]
+    guessed = any(finding.guess for finding in diagnosis.findings)
+    if request.explaining and (guessed or not diagnosis.findings):
+        runs = [*_unknown_messages(documents, guessed=guessed), *runs]
     report = Report(
         tool=Tool(version=__version__, rules=len(rules.loaded)),
         generated=datetime.fromtimestamp(source.now(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),

@@ -20,12 +20,12 @@ from gpudoctor.report import Finding, HeldClue, NextCheck, Severity, Standing
 _LOOKED_AT = 40  # causes, the nearest
 _MOST_CAUSES = 3
 _LEAST_WORDS = 8  # known ones; of fewer too much would be made
-_LEAST_SHARE = 0.12
+_LEAST_SHARE = 0.055
 _NEAR = 0.7  # of the nearest: what is less like the text is no guess beside it
 _OF_OUR_TESTS = "bench/"
 _WHOLE_LINES = 120  # of a longer text only the lines about trouble
 _LONGEST_LINE = 1_000
-_MOST_LINES = 2_000
+_MOST_LINES = 2_000  # of all texts, their ends
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -63,21 +63,24 @@ def _asked(documents: Sequence[Document]) -> _Asked | None:
     """The text with its lines about trouble; None where it has none, or is not about GPUs."""
     whole: list[str] = []
     telling: list[Evidence] = []
+    left = _MOST_LINES
     for document in documents:
         if document.part or document.kind not in (DocumentKind.PASTE, DocumentKind.LOG):
             continue
         lines = document.text.split("\n")
-        for index in range(max(0, len(lines) - _MOST_LINES), len(lines)):
+        for index in range(max(0, len(lines) - left), len(lines)):
             line = lines[index][:_LONGEST_LINE].strip()
-            whole.append(line)
+            if len(whole) <= _WHOLE_LINES:
+                whole.append(line)
             if complains(line) or tells(line):
                 telling.append(Evidence(document.name, line, document.line_number(index)))
+        left = max(0, left - len(lines))
     text = "\n".join(whole if len(whole) <= _WHOLE_LINES else (line.text for line in telling))
     return _Asked(text, telling) if telling and about_gpus(text) else None
 
 
 def _cause(near: Near, rules: RuleSet, outcomes: dict[str, Outcome], machine: Machine) -> Weighed | None:
-    """The cause as it would be ranked; None where it is no trouble, facts speak against it, or its title needs what is not told."""
+    """The cause as it would be ranked; None where it is no trouble, facts speak against it, or a title needs what is not told."""
     loaded = rules.loaded[near.rule]
     rule = loaded.rule
     if (
@@ -88,10 +91,12 @@ def _cause(near: Near, rules: RuleSet, outcomes: dict[str, Outcome], machine: Ma
         return None
     if rule.symptom.unless is not None and machine.evaluate(loaded, rule.symptom.unless, None, None) is True:
         return None
-    for weighed in rank(Fired(loaded, "node", []), machine, outcomes, rules):
+    fired = Fired(loaded, "node", [])
+    for weighed in rank(fired, machine, outcomes, rules):
         cause = weighed.cause
         if cause.id == near.cause and cause.rule is None:
-            return None if cause.standing is Standing.RULED_OUT or "<" in cause.title else weighed
+            unfilled = "<" in cause.title + machine.fill(fired, rule.title)
+            return None if cause.standing is Standing.RULED_OUT or unfilled else weighed
     return None
 
 

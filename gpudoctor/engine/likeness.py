@@ -12,8 +12,8 @@ from gpudoctor.engine.model import Cause, Message, Rule
 from gpudoctor.lazy import Lazy
 
 _K1, _B = 1.2, 0.5  # how soon a word said again adds nothing; how much a long description counts for less
-_WORD = Lazy(r"[^\W\d_][\w+\-.]*|\d+\.\d+")
-_SYNTAX = Lazy(r"\\.|\(\?[^):]*[:>)]|\[[^\]]*\]|\{[\d,]+\}")  # of patterns
+_WORD = Lazy(r"[^\W\d_][\w+\-.]*|(?<!\d)\d{1,4}\.\d{1,6}")
+_SYNTAX = Lazy(r"\\.|\(\?P<\w+>|\(\?<?[=!]|\(\?[a-z-]*[:)]|\[[^\]]*\]|\{[\d,]+\}")  # of patterns
 _LONGEST = 30
 _ENDINGS = ("ing", "ed", "es", "s")
 _STOPPED = {
@@ -24,7 +24,7 @@ _SHOWN = 6
 
 
 class Near(msgspec.Struct, frozen=True):
-    """A cause whose words a text is like. `share`: of all that the text says, rare words counting more, 0 to about 1."""
+    """A cause whose words a text is like. `share`: of what the text says, rare words counting more; between 0 and 1."""
 
     rule: str
     cause: str
@@ -74,7 +74,7 @@ class Likeness(msgspec.Struct, frozen=True, array_like=True):
         return [
             Near(
                 *self.causes[number],
-                share=scores[number] / everything * (known / everything),
+                share=scores[number] / (_K1 + 1) / everything * (known / everything),
                 words=sorted(told[number], key=told[number].__getitem__, reverse=True)[:_SHOWN],
             )
             for number in sorted(scores, key=lambda number: (-scores[number], number))[:most]
@@ -87,7 +87,7 @@ class Likeness(msgspec.Struct, frozen=True, array_like=True):
 
 def words(text: str) -> list[str]:
     """Words in small letters without their commonest endings; numbers only where they look like versions."""
-    return [_stem(word) for word in _spelled(text.lower())]
+    return [_stem(word.lower()) for word in _spelled(text)]
 
 
 def stems(text: str) -> dict[str, str]:

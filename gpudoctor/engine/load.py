@@ -26,6 +26,7 @@ ANY_TEXT = ""
 BELOW_BUNDLED = "bundled:"
 # Beside the bundled rules in a wheel: they cannot change there, so they are checked once.
 PREPARED = "prepared.msgpack"
+_CHECKSUM_BYTES = 4
 
 
 class Prepared(msgspec.Struct, frozen=True, array_like=True):
@@ -122,8 +123,9 @@ class RuleSet(msgspec.Struct, frozen=True, dict=True):
         """The words of every cause; of rules that came from several places they are counted anew, which takes a second."""
         from gpudoctor.engine.likeness import Likeness
 
-        if self.packed_likeness is not None:
-            return msgspec.msgpack.decode(self.packed_likeness, type=Likeness)
+        kept = self.packed_likeness
+        if kept is not None and zlib.crc32(kept[:-_CHECKSUM_BYTES]) == int.from_bytes(kept[-_CHECKSUM_BYTES:]):
+            return msgspec.msgpack.decode(kept[:-_CHECKSUM_BYTES], type=Likeness)
         return Likeness.of(loaded.rule for loaded in self.loaded.values())
 
     @property
@@ -156,19 +158,20 @@ def load_rules(extra: Iterable[Path] = ()) -> RuleSet:
     rules: dict[str, LoadedRule] = {}
     problems: list[Problem] = []
     needles = Needles([], b"")
-    roots = [bundled_directory(), *extra]
-    for root in roots:
+    likeness: list[memoryview | None] = []
+    for root in [bundled_directory(), *extra]:
         kept, found = _rules_below(root)
         problems += found
         rules |= {one.id: one for one in kept.loaded}
         needles += kept.needles
+        likeness.append(kept.likeness)
     if problems:
         raise GpudoctorError(
             f"{len(problems)} problem(s) in the rules",
             "mend them and try again; `gpudoctor rules lint` checks rule files",
             tuple(map(str, problems)),
         )
-    return RuleSet(rules, needles, kept.likeness if len(roots) == 1 else None)
+    return RuleSet(rules, needles, likeness[0] if len(likeness) == 1 else None)
 
 
 class _Checked(msgspec.Struct, frozen=True, array_like=True):
@@ -176,15 +179,16 @@ class _Checked(msgspec.Struct, frozen=True, array_like=True):
 
     loaded: list[LoadedRule]
     needles: Needles  # the words of their messages
-    likeness: memoryview  # Likeness, as MessagePack
+    likeness: memoryview | None  # Likeness as MessagePack with its checksum; of the bundled rules only
     stamp: str = ""  # of what they were made from
 
     @classmethod
-    def of(cls, loaded: list[LoadedRule], stamp: str = "") -> _Checked:
+    def bundled(cls, loaded: list[LoadedRule], stamp: str = "") -> _Checked:
         from gpudoctor.engine.likeness import Likeness
 
-        likeness = Likeness.of(one.rule for one in loaded)
-        return cls(loaded, _needles(loaded), memoryview(msgspec.msgpack.encode(likeness)), stamp)
+        packed = msgspec.msgpack.encode(Likeness.of(one.rule for one in loaded))
+        checksum = zlib.crc32(packed).to_bytes(_CHECKSUM_BYTES)
+        return cls(loaded, _needles(loaded), memoryview(packed + checksum), stamp)
 
 
 def _needles(loaded: Iterable[LoadedRule]) -> Needles:
@@ -206,7 +210,10 @@ def _rules_below(root: Path) -> tuple[_Checked, list[Problem]]:
     if cached is not None and cached.stamp == stamp:
         return cached, []
     loaded, problems = check_files(root, map(Path, files))
-    checked = _Checked.of(loaded, stamp or "")
+    if root == bundled_directory():
+        checked = _Checked.bundled(loaded, stamp or "")
+    else:
+        checked = _Checked(loaded, _needles(loaded), None, stamp or "")
     if stamp and not problems:
         _write_cache(cache, checked)
     return checked, problems
@@ -279,7 +286,7 @@ def _decoded(path: Path, kind: type[Kept]) -> Kept | None:
 def encoded(loaded: list[LoadedRule], root: Path) -> bytes:
     """Checked rules as the wheel keeps them (PREPARED), their paths below `root`."""
     kept = [msgspec.structs.replace(one, kept_path=BELOW_BUNDLED + os.path.relpath(one.path, root)) for one in loaded]
-    return msgspec.msgpack.encode(_Checked.of(kept))
+    return msgspec.msgpack.encode(_Checked.bundled(kept))
 
 
 def _write_cache(path: Path, cached: _Checked) -> None:

@@ -79,14 +79,15 @@ def _with_groups(cause: Cause, fired: Fired, machine: Machine) -> Fired:
 
 def _weigh(cause: Cause, fired: Fired, machine: Machine) -> Weighed:
     fired = _with_groups(cause, fired, machine)
-    held, unknown, checks = _clues(cause.supports, fired, machine)
-    against, unknown_against, more_checks = _clues(cause.against, fired, machine)
+    title = machine.fill(fired, cause.title or "")
+    held, unknown, checks = _clues(cause.supports, title, fired, machine)
+    against, unknown_against, more_checks = _clues(cause.against, title, fired, machine)
     decisive = any(c.weight == Weight.DECISIVE for c in held)
     ruled_out = any(c.weight == Weight.DECISIVE for c in against)
     score = sum(_POINTS[Weight(c.weight)] for c in held) - sum(_POINTS[Weight(c.weight)] for c in against)
     ranked = RankedCause(
         id=cause.id or "",
-        title=machine.fill(fired, cause.title or ""),
+        title=title,
         standing=Standing.RULED_OUT if ruled_out else Standing.POSSIBLE,
         score=score,
         held=held,
@@ -95,13 +96,13 @@ def _weigh(cause: Cause, fired: Fired, machine: Machine) -> Weighed:
         steps=steps(cause.steps, fired, machine),
         references=cause.references,
     )
-    asked = [msgspec.structs.replace(check, say=f"{ranked.title}?") for check in checks + more_checks]
-    return Weighed(ranked, asked, decisive and not ruled_out)
+    return Weighed(ranked, checks + more_checks, decisive and not ruled_out)
 
 
 def _clues(
-    clues: list[Clue], fired: Fired, machine: Machine
+    clues: list[Clue], title: str, fired: Fired, machine: Machine
 ) -> tuple[list[HeldClue], list[HeldClue], list[NextCheck]]:
+    """Of the cause with this title: clues that hold, that are unknown, and the checks that would decide these."""
     held: list[HeldClue] = []
     unknown: list[HeldClue] = []
     checks: list[NextCheck] = []
@@ -118,8 +119,12 @@ def _clues(
         )
         (held if truth else unknown).append(told)
         if decides:
-            checks.append(NextCheck(say=told.because, run=decides, why=told.because))
+            checks.append(NextCheck(say=_question(title), run=decides, why=told.because))
     return held, unknown, checks
+
+
+def _question(title: str) -> str:
+    return title.rstrip(".") + "?"
 
 
 def _holds(clue: Clue, fired: Fired, machine: Machine) -> tuple[bool | None, list[Evidence]]:
@@ -144,14 +149,14 @@ def _linked(
     if outcome is None or loaded is None or outcome.fires is False:
         return None
     other = loaded.rule
-    held, unknown, checks = _clues(cause.supports, fired, machine)
-    against, _, _ = _clues(cause.against, fired, machine)
+    title = machine.fill(fired, cause.title or other.title)
+    held, unknown, checks = _clues(cause.supports, title, fired, machine)
+    against, _, _ = _clues(cause.against, title, fired, machine)
     if any(c.weight == Weight.DECISIVE for c in against):
         return None
     advice = _first_steps(loaded, fired, machine)
-    title = machine.fill(fired, cause.title or other.title)
     if outcome.fires is None and advice and advice[0].run:
-        checks.append(NextCheck(say=f"{title}?", run=advice[0].run, why=advice[0].say))
+        checks.append(NextCheck(say=_question(title), run=advice[0].run, why=advice[0].say))
     ranked = RankedCause(
         id=rule_id.replace("/", "-"),
         title=title,

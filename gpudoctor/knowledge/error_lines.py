@@ -36,12 +36,19 @@ _PROGRAMS_LINE = Lazy(
     r"^\W{0,2}\d[\d:,./TZ -]{4,}|^\s*\[|^\s*[|+]|^(?:INFO|WARNING|DEBUG|ERROR|[IWEF]\d{4})\b|\s[IW]\S*\]"
 )
 _TROUBLE = Lazy(
-    r"n[’']t\b|\b(?:not|cannot|never|no longer|fail\w*|errors?|faults?|unable|slow\w*|hang\w*|hung|crash\w*|wrong|problems?|issues?|stuck|stall\w*"
-    r"|freez\w*|frozen|froze|dies|died|dead|kill\w*|lost|loses?|missing|refus\w*|denied|reject\w*|broken?|breaks|unexpected\w*|time[sd]? ?out|instead"
-    r"|low|drop\w*|falls|falling|stop\w*|resets?|restart\w*|reboot\w*|black|help|strange|weird|why|pending|wait\w*|without|only|takes|longer|nothing"
-    r"|how|what|but|although|though|gone|disappear\w*|vanish\w*|unavailable|ignor\w*|off|too|keeps)\b",
+    r"n[’']t\b|\b(?:does|did|is|are|was|were|has|have|can|could|will|would|still) not\b|\bnot (?:work|find|found|see|show|detect|recogni|start|us|visible"
+    r"|available|able|possible|load|boot|support|enough)|\b(?:cannot|never|no longer|any ?more|fail\w*|errors?|faults?|faulty|unable|slow\w*|hang\w*|hung|crash\w*|wrong"
+    r"|problems?|issues?|stuck|stall\w*|freez\w*|frozen|froze|dies|died|dead|kill\w*|lost|loses?|missing|refus\w*|denied|reject\w*|broken?|breaks|unexpected\w*"
+    r"|time[sd]? ?out|drop\w*|falls|falling|strange|weird|gone|disappear\w*|vanish\w*|unavailable|ignor\w*|restarts by itself)\b",
     re.IGNORECASE,
 )
+# These tell of trouble where somebody asks, or speaks of what is theirs.
+_MAYBE_TROUBLE = Lazy(
+    r"\b(?:not|why|how|what|but|although|though|instead|low|stop\w*|resets?|restart\w*|reboot\w*|black|help|pending|wait\w*|without|only|takes|longer|nothing|off"
+    r"|too|keeps)\b",
+    re.IGNORECASE,
+)
+_SOMEBODY = Lazy(r"\?|\b(?:I|my|we|our|me|us)\b")
 _OF_GPUS = Lazy(
     r"gpu|cuda|nvidia|nvlink|nvswitch|nccl|tensor|torch|cupy|jax\b|vllm|llama|geforce|[rg]tx|tesla|quadro|graphics|slurm|sbatch|srun|infiniband|mlx\d|\bmig\b"
     r"|\b[ahblv]\d{2,3}s?\b",
@@ -68,7 +75,9 @@ def tells(line: str) -> Tells:
 
 def complains(line: str) -> bool:
     """Whether a line is somebody's sentence about trouble, no program's message."""
-    if _PROGRAMS_LINE.search(line) or _TROUBLE.search(line) is None:
+    if _PROGRAMS_LINE.search(line):
+        return False
+    if not (_TROUBLE.search(line) or (_MAYBE_TROUBLE.search(line) and _SOMEBODY.search(line))):
         return False
     said, small = len(_WORDS.findall(line)), len(_SMALL_WORDS.findall(line))
     return said >= 5 and small >= 2 and small >= 0.15 * said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 import msgspec
@@ -129,18 +130,28 @@ def _event(time: str | None, action: str, package: str, old: str | None, new: st
     return PackageEvent(time=time, action=action, package=package, old_version=old, new_version=new)
 
 
-_PARSERS = (parse_apt_history, parse_dpkg_log, parse_rpm_log, parse_rpm_log, parse_pacman_log, parse_zypp_history)
+_PARSERS = {
+    "history.log": parse_apt_history,
+    "dpkg.log": parse_dpkg_log,
+    "dnf.rpm.log": parse_rpm_log,
+    "yum.log": parse_rpm_log,
+    "pacman.log": parse_pacman_log,
+    "history": parse_zypp_history,
+}
 
 
 def collect_history(source: Source, found: Collected) -> None:
     """Sets package_history from the first log that has something to say."""
     read = False
-    for path, parse in zip(PACKAGE_LOGS, _PARSERS, strict=True):
+    for path in PACKAGE_LOGS:
         answer = source.read(path)
         if answer.status is not Status.OK:
             continue
         read = True
-        events = [_quoted(event, answer, index) for event, index in parse(answer.text)[-_LIMIT:]]
+        events = [
+            _quoted(event, answer, index)
+            for event, index in _PARSERS[posixpath.basename(path)](answer.text)[-_LIMIT:]
+        ]
         if events:
             found.set("package_history", events, events[-1].evidence[""])
             return

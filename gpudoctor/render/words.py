@@ -73,7 +73,7 @@ class Group(msgspec.Struct, frozen=True):
 def not_checked(report: Report) -> list[NotChecked]:
     """Probes without a full answer that matter to the verdict, essential ones first."""
     live = report.source.startswith("live")
-    if report.source == PASTE and not all(finding.guess for finding in report.findings):
+    if report.source == PASTE and report.findings and not is_guessed(report):
         return []  # a paste is never everything, and it did what it was pasted for
     told = [
         NotChecked(run.name, label(run.name), _why(run, live), _todo(run, live), run.essential)
@@ -119,7 +119,7 @@ def _todo(run: ProbeRun, live: bool) -> str:
 
 def summary(report: Report) -> str:
     """`1 root cause, 3 consequences; 1 thing could not be checked`."""
-    roots = [finding for finding in report.findings if not finding.guess]
+    roots = report.findings
     parts = _counted(
         (sum(worst(finding) in _BAD for finding in roots), "root cause", "root causes"),
         (sum(1 for finding in roots for _ in consequences(finding)), "consequence", "consequences"),
@@ -127,13 +127,15 @@ def summary(report: Report) -> str:
         (sum(worst(finding) is Severity.INFO for finding in roots), "note", "notes"),
     )
     blind = len(not_checked(report))
-    guesses = _counted((len(report.findings) - len(roots), "guess", "guesses"))
-    found = (
-        ", ".join([*(parts or ["no rule knows this"]), *guesses])
-        if guesses
-        else ", ".join(parts) or _nothing_found(report)
-    )
+    if is_guessed(report):
+        parts = ["no rule knows this", *_counted((len(roots), "guess", "guesses"))]
+    found = ", ".join(parts) or _nothing_found(report)
     return f"{found}; {blind} thing{'s' if blind > 1 else ''} could not be checked" if blind else found
+
+
+def is_guessed(report: Report) -> bool:
+    """Whether its findings are guesses: they are never beside others."""
+    return any(finding.guess for finding in report.findings)
 
 
 def _nothing_found(report: Report) -> str:

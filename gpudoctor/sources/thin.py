@@ -44,12 +44,14 @@ _SHORT = 4
 _SHORT_NEEDED = frozenset(word.strip().lower().encode() for word in NEEDED if len(word) <= _SHORT + 1)
 _WINDOW_BYTES = 4 << 20
 _THREADS = 2  # RE2 searches without the GIL; a third would wait for the one that counts lines
+_SPANS_AHEAD = 64  # of one window
 _WINDOWS_AHEAD = 8  # the same on every machine: what is kept depends on it
 _LONGEST_LINE = 16_384
 _SAMPLE_BYTES = 1 << 18
 _EXAMPLES = 5
 _TOO_COMMON = 0.02  # of the sample's lines: such a word does not thin, it keeps everything
 _NUMBERS = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*|\s+")
+_Span = tuple[int, int]
 _Window = tuple[bytes, int, int]  # a buffer with the bounds of whole lines in it
 
 
@@ -188,23 +190,31 @@ def matching(chunks: Iterable[bytes], compiled: Any, without_short: Any = None) 
         number += window.count(b"\n", counted, limit)
 
 
-def _searched(
-    windows: Iterable[_Window], compiled: Callable[[], Any]
-) -> Iterator[tuple[_Window, list[tuple[int, int]]]]:
+def _searched(windows: Iterable[_Window], compiled: Callable[[], Any]) -> Iterator[tuple[_Window, Iterable[_Span]]]:
     """Each window with its matches' bounds, in order; the next ones are searched meanwhile. `compiled` is asked for each anew."""
     with ThreadPoolExecutor(_THREADS) as pool:
-        waiting = deque[tuple[_Window, Future[list[tuple[int, int]]]]]()
+        waiting: deque[tuple[_Window, Any, Future[list[_Span]]]] = deque()
         for window in windows:
-            waiting.append((window, pool.submit(_spans, compiled(), *window)))
+            pattern = compiled()
+            waiting.append((window, pattern, pool.submit(_first_spans, pattern, *window)))
             if len(waiting) > _WINDOWS_AHEAD:
-                oldest, spans = waiting.popleft()
-                yield oldest, spans.result()
-        for rest, spans in waiting:
-            yield rest, spans.result()
+                yield _all_spans(*waiting.popleft())
+        while waiting:
+            yield _all_spans(*waiting.popleft())
 
 
-def _spans(compiled: Any, window: bytes, begin: int, limit: int) -> list[tuple[int, int]]:
-    return [match.span() for match in compiled.finditer(window, begin, limit)]
+def _first_spans(compiled: Any, window: bytes, begin: int, limit: int) -> list[_Span]:
+    return [match.span() for match in itertools.islice(compiled.finditer(window, begin, limit), _SPANS_AHEAD)]
+
+
+def _all_spans(window: _Window, compiled: Any, first: Future[list[_Span]]) -> tuple[_Window, Iterable[_Span]]:
+    """The first ones, found already, and the others one by one: a storm has millions."""
+    spans = first.result()
+    if len(spans) < _SPANS_AHEAD:
+        return window, spans
+    buffer, _, limit = window
+    others = (match.span() for match in compiled.finditer(buffer, spans[-1][1], limit))
+    return window, itertools.chain(spans, others)
 
 
 def _windows(chunks: Iterable[bytes]) -> Iterator[_Window]:

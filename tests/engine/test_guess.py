@@ -1,5 +1,6 @@
 """Guesses: what a text that no rule knows is most like, and when none is made."""
 
+import time
 from pathlib import Path
 
 import msgspec
@@ -86,6 +87,19 @@ def test_only_explaining_guesses(rules: RuleSet) -> None:
     assert diagnose(rules, Facts(), [Document("pasted text", DocumentKind.PASTE, ASKED)]).findings == []
 
 
+def test_a_title_that_needs_what_is_not_told_is_no_guess(tmp_path: Path) -> None:
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu" / "fan.yaml").write_text(
+        FAN.replace("title: A fan does", "title: The fan of {host.hostname} does")
+    )
+    (one,), _ = check_files(tmp_path, [tmp_path / "gpu" / "fan.yaml"])
+    assert guessed(RuleSet({one.id: one}), ASKED) == []
+    assert (
+        guessed(RuleSet({one.id: one}), ASKED, Facts(host=Host(hostname="n1")))[0].title
+        == "The fan of n1 does not turn"
+    )
+
+
 def test_a_guess_never_says_that_all_is_well(rules: RuleSet) -> None:
     assert "gpu/zero-rpm" not in [finding.rule for finding in guessed(rules, ASKED)]
 
@@ -102,6 +116,22 @@ def test_a_guess_never_says_that_all_is_well(rules: RuleSet) -> None:
 )
 def test_no_guess_without_somebodys_trouble_with_a_gpu(rules: RuleSet, text: str) -> None:
     assert guessed(rules, text) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["İ" + ASKED.replace(" ", " İ"), ASKED * 50 + "1" * 100_000, (ASKED + " " + "1" * 900 + "\n") * 2_000]
+)
+def test_odd_texts_are_asked_about_too(rules: RuleSet, text: str) -> None:
+    started = time.monotonic()
+    guessed(rules, text)
+    assert time.monotonic() - started < 5
+
+
+def test_many_texts_take_no_longer_than_one(rules: RuleSet) -> None:
+    documents = [Document(f"log {n}", DocumentKind.PASTE, (ASKED + "\n") * 1_000) for n in range(100)]
+    started = time.monotonic()
+    diagnose(rules, Facts(), documents, guessing=True)
+    assert time.monotonic() - started < 20
 
 
 def test_what_tools_print_is_not_guessed_about(rules: RuleSet) -> None:

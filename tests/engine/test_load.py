@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpudoctor.engine.load import PREPARED, check_files, encoded, load_rules
@@ -16,6 +17,15 @@ def problems(tmp_path: Path, text: str | bytes, name: str = "driver/not-running.
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     _, found = check_files(tmp_path, [file])
     return [str(problem).replace(str(tmp_path) + "/", "") for problem in found]
+
+
+def test_damaged_words_of_causes_are_counted_anew(tmp_path: Path) -> None:
+    whole = load_rules()
+    kept = bytes(whole.packed_likeness or b"")
+    damaged = msgspec.structs.replace(
+        whole, packed_likeness=memoryview(kept[:100_000] + b"\xc1" * 50 + kept[100_050:])
+    )
+    assert damaged.likeness.causes == whole.likeness.causes
 
 
 def test_a_right_rule_loads(tmp_path: Path) -> None:

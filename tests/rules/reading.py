@@ -1,4 +1,4 @@
-"""Pasted text to facts and a diagnosis, in one process: what `gpudoctor explain` does."""
+"""Pasted text to facts and a diagnosis, in one process: what `gpudoctor explain` does, which also guesses."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def read_text(text: str) -> tuple[Facts, Sequence[Document]]:
     return facts, source.documents()
 
 
-def explain(text: str) -> Diagnosis:
+def explain(text: str, *, guessing: bool = False) -> Diagnosis:
     """The diagnosis of a paste."""
-    return diagnose(bundled(), *read_text(text), guessing=True)
+    return diagnose(bundled(), *read_text(text), guessing=guessing)

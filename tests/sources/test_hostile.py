@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,15 @@ def test_of_a_storm_the_beginning_and_the_end_are_kept_and_what_happens_within()
     assert 12_000 in thinned.numbers
     assert thinned.numbers[-1_000:] == list(range(19_001, 20_001))
     assert thinned.dropped == 20_000 - 2_000 - 1 - 1_000
+
+
+def test_a_storm_of_matches_takes_little_memory() -> None:
+    tracemalloc.start()
+    for storm in (b"xid\n", b"xid"):
+        assert len(thin([storm * 50_000 for _ in range(4)]).numbers) <= 3_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 12 << 20
 
 
 def test_a_word_that_fills_a_log_is_not_looked_for_and_said_so() -> None:
