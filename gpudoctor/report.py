@@ -100,6 +100,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     guess: bool = False  # no rule knows the text: it only speaks in words like this rule's
 
 
+def are_guesses(findings: list[Finding]) -> bool:
+    """Whether these are guesses: they are never beside other findings."""
+    return any(finding.guess for finding in findings)
+
+
 class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     state: ProbeState

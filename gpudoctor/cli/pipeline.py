@@ -14,7 +14,7 @@ from gpudoctor import __version__
 from gpudoctor.cli import exit_codes
 from gpudoctor.errors import GpudoctorError
 from gpudoctor.facts import Document, Expectation, Facts
-from gpudoctor.report import MESSAGES, ProbeRun, ProbeState, Report, Severity, Tool
+from gpudoctor.report import MESSAGES, ProbeRun, ProbeState, Report, Severity, Tool, are_guesses
 
 if TYPE_CHECKING:
     from gpudoctor.cli.active import Active, Tested
@@ -128,7 +128,7 @@ def examine_actively(source: ActiveSource, rules: RuleSet, request: Request) -> 
     facts, runs, done = gather_actively(source, request)
     documents = source.documents()
     diagnosis = diagnose(rules, facts, documents, guessing=request.explaining)
-    guessed = any(finding.guess for finding in diagnosis.findings)
+    guessed = are_guesses(diagnosis.findings)
     if request.explaining and (guessed or not diagnosis.findings):
         runs = [*_unknown_messages(documents, guessed=guessed), *runs]
     report = Report(

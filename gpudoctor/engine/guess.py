@@ -105,7 +105,7 @@ def _guess(
 ) -> tuple[Finding, list[NextCheck]]:
     rule = loaded.rule
     words = set(causes[0][0].words)
-    lines = sorted(asked.lines, key=lambda line: -len(words & stems(line.text).keys()))
+    telling = max(asked.lines, key=lambda line: len(words & stems(line.text).keys()))
     finding = Finding(
         rule=rule.id,
         subject="node",
@@ -113,7 +113,7 @@ def _guess(
         title=machine.fill(Fired(loaded, "node", []), rule.title),
         guess=True,
         explain=rule.explain,
-        evidence=lines[:1],
+        evidence=[telling],
         causes=[
             msgspec.structs.replace(
                 weighed.cause,

@@ -21,6 +21,7 @@ from gpudoctor.report import (
     Standing,
     Step,
     Verdict,
+    are_guesses,
 )
 
 EFFECTS = {
@@ -73,7 +74,7 @@ class Group(msgspec.Struct, frozen=True):
 def not_checked(report: Report) -> list[NotChecked]:
     """Probes without a full answer that matter to the verdict, essential ones first."""
     live = report.source.startswith("live")
-    if report.source == PASTE and report.findings and not is_guessed(report):
+    if report.source == PASTE and report.findings and not are_guesses(report.findings):
         return []  # a paste is never everything, and it did what it was pasted for
     told = [
         NotChecked(run.name, label(run.name), _why(run, live), _todo(run, live), run.essential)
@@ -127,15 +128,10 @@ def summary(report: Report) -> str:
         (sum(worst(finding) is Severity.INFO for finding in roots), "note", "notes"),
     )
     blind = len(not_checked(report))
-    if is_guessed(report):
+    if are_guesses(roots):
         parts = ["no rule knows this", *_counted((len(roots), "guess", "guesses"))]
     found = ", ".join(parts) or _nothing_found(report)
     return f"{found}; {blind} thing{'s' if blind > 1 else ''} could not be checked" if blind else found
-
-
-def is_guessed(report: Report) -> bool:
-    """Whether its findings are guesses: they are never beside others."""
-    return any(finding.guess for finding in report.findings)
 
 
 def _nothing_found(report: Report) -> str:

@@ -1,4 +1,8 @@
-"""A small right rule as YAML, for tests to bend."""
+"""A small right rule as YAML, for tests to bend, and rules loaded from such texts."""
+
+from pathlib import Path
+
+from gpudoctor.engine.load import RuleSet, check_files
 
 RULE = """\
 id: driver/not-running
@@ -26,3 +30,14 @@ causes:
 references: ["https://docs.nvidia.com/"]
 examples: []
 """
+
+
+def rule_set(directory: Path, *texts: str) -> RuleSet:
+    """Right rules, each loaded from a file below `directory` that its id names."""
+    for text in texts:
+        file = directory / f"{text.split(maxsplit=2)[1]}.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    loaded, problems = check_files(directory, sorted(directory.rglob("*.yaml")))
+    assert problems == []
+    return RuleSet({one.rule.id: one for one in loaded})

@@ -6,10 +6,10 @@ import pytest
 
 from gpudoctor.engine.diagnose import Diagnosis, diagnose
 from gpudoctor.engine.fold import contains
-from gpudoctor.engine.load import RuleSet, check_files
+from gpudoctor.engine.load import RuleSet
 from gpudoctor.facts import DkmsModule, Document, DocumentKind, Driver, Facts, Gpu, Host, Kernel, Pci, PciDevice, Xid
 from gpudoctor.report import Standing
-from tests.engine.rule_text import RULE
+from tests.engine.rule_text import RULE, rule_set
 
 OFF_BUS = """\
 id: xid/off-bus
@@ -37,13 +37,7 @@ PASTE = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA d
 
 @pytest.fixture
 def rules(tmp_path: Path) -> RuleSet:
-    for name, text in (("driver/not-running", RULE), ("xid/off-bus", OFF_BUS), ("xid/stopped", STOPPED)):
-        file = tmp_path / f"{name}.yaml"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-    loaded, problems = check_files(tmp_path, sorted(tmp_path.rglob("*.yaml")))
-    assert problems == []
-    return RuleSet({one.rule.id: one for one in loaded})
+    return rule_set(tmp_path, RULE, OFF_BUS, STOPPED)
 
 
 def no_driver(**driver: object) -> Facts:
@@ -86,10 +80,7 @@ def test_a_decisive_clue_for_a_cause_leaves_no_room_for_those_that_nothing_speak
     decisive = RULE.replace(
         '{message: "modprobe: FATAL", weight: weak,', '{message: "modprobe: FATAL", weight: decisive,'
     )
-    (tmp_path / "driver").mkdir()
-    (tmp_path / "driver" / "not-running.yaml").write_text(decisive)
-    (one,), _ = check_files(tmp_path, [tmp_path / "driver" / "not-running.yaml"])
-    rules = RuleSet({one.id: one})
+    rules = rule_set(tmp_path, decisive)
     text = paste(PASTE + "\nmodprobe: FATAL: Module nvidia not found\n")
     (finding,) = diagnose(rules, Facts(), text).findings
     standings = [(cause.id, cause.standing) for cause in finding.causes]
@@ -103,13 +94,11 @@ def test_groups_of_a_clues_message_fill_its_cause(tmp_path: Path) -> None:
     named = RULE.replace('"modprobe: FATAL"', "'Module (?P<module>\\w+) not found'").replace(
         "title: Not loaded", 'title: "{m.module // The module} is not there"'
     )
-    (tmp_path / "driver").mkdir()
-    (tmp_path / "driver" / "not-running.yaml").write_text(named)
-    (one,), _ = check_files(tmp_path, [tmp_path / "driver" / "not-running.yaml"])
+    rules = rule_set(tmp_path, named)
     text = PASTE + "\nmodprobe: FATAL: Module nvidia_uvm not found\n"
-    (finding,) = diagnose(RuleSet({one.id: one}), Facts(), paste(text)).findings
+    (finding,) = diagnose(rules, Facts(), paste(text)).findings
     assert finding.causes[0].title == "nvidia_uvm is not there"
-    (finding,) = diagnose(RuleSet({one.id: one}), Facts(), paste(PASTE)).findings
+    (finding,) = diagnose(rules, Facts(), paste(PASTE)).findings
     assert "The module is not there" in [cause.title for cause in finding.causes]
 
 

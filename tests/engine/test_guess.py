@@ -8,10 +8,11 @@ import pytest
 
 from gpudoctor.engine.diagnose import diagnose
 from gpudoctor.engine.likeness import Likeness
-from gpudoctor.engine.load import RuleSet, check_files
+from gpudoctor.engine.load import RuleSet
 from gpudoctor.engine.verdict import at_or_above
 from gpudoctor.facts import Document, DocumentKind, Facts, Host
 from gpudoctor.report import Finding, Severity, Standing
+from tests.engine.rule_text import rule_set
 
 FAN = """\
 id: gpu/fan
@@ -55,13 +56,7 @@ ASKED = "Since we moved the GPU, its fan only makes a noise, as if a cable touch
 
 @pytest.fixture
 def rules(tmp_path: Path) -> RuleSet:
-    for name, text in (("gpu/fan", FAN), ("performance/disk", DISK), ("gpu/zero-rpm", NORMAL)):
-        file = tmp_path / f"{name}.yaml"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-    loaded, problems = check_files(tmp_path, sorted(tmp_path.rglob("*.yaml")))
-    assert problems == []
-    return RuleSet({one.rule.id: one for one in loaded})
+    return rule_set(tmp_path, FAN, DISK, NORMAL)
 
 
 def guessed(
@@ -88,16 +83,9 @@ def test_only_explaining_guesses(rules: RuleSet) -> None:
 
 
 def test_a_title_that_needs_what_is_not_told_is_no_guess(tmp_path: Path) -> None:
-    (tmp_path / "gpu").mkdir()
-    (tmp_path / "gpu" / "fan.yaml").write_text(
-        FAN.replace("title: A fan does", "title: The fan of {host.hostname} does")
-    )
-    (one,), _ = check_files(tmp_path, [tmp_path / "gpu" / "fan.yaml"])
-    assert guessed(RuleSet({one.id: one}), ASKED) == []
-    assert (
-        guessed(RuleSet({one.id: one}), ASKED, Facts(host=Host(hostname="n1")))[0].title
-        == "The fan of n1 does not turn"
-    )
+    rules = rule_set(tmp_path, FAN.replace("title: A fan does", "title: The fan of {host.hostname} does"))
+    assert guessed(rules, ASKED) == []
+    assert guessed(rules, ASKED, Facts(host=Host(hostname="n1")))[0].title == "The fan of n1 does not turn"
 
 
 def test_a_guess_never_says_that_all_is_well(rules: RuleSet) -> None:

@@ -19,7 +19,7 @@ def problems(tmp_path: Path, text: str | bytes, name: str = "driver/not-running.
     return [str(problem).replace(str(tmp_path) + "/", "") for problem in found]
 
 
-def test_damaged_words_of_causes_are_counted_anew(tmp_path: Path) -> None:
+def test_damaged_words_of_causes_are_counted_anew() -> None:
     whole = load_rules()
     kept = bytes(whole.packed_likeness or b"")
     damaged = msgspec.structs.replace(

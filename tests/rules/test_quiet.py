@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpudoctor.engine.diagnose import diagnose
 from gpudoctor.engine.unexplained import unexplained
 from gpudoctor.report import Finding, Severity
-from tests.rules.reading import explain, read_text
+from tests.rules.reading import bundled, read_text
 
 HARMLESS = {
     "tensorflow starts on a GPU": """\
@@ -190,7 +191,7 @@ def _loud(findings: list[Finding]) -> list[str]:
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in HARMLESS.items()])
 def test_healthy_text_is_told_no_trouble(text: str) -> None:
-    findings = explain(text, guessing=True).findings
+    facts, documents = read_text(text)
+    findings = diagnose(bundled(), facts, documents, guessing=True).findings
     assert _loud(findings) == []
-    _, documents = read_text(text)
     assert unexplained(documents) or not any(finding.guess for finding in findings)
